@@ -1,0 +1,125 @@
+"""``qworker run`` and ``qworker demo``."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+Order = Literal["fair", "round-robin", "fifo"]
+
+DATABASE_HELP: Final = "The queue file."
+
+Fair = Annotated[bool, typer.Option("--fair", help="Short for --order fair.")]
+RoundRobin = Annotated[bool, typer.Option("--round-robin", help="Short for --order round-robin.")]
+Fifo = Annotated[bool, typer.Option("--fifo", help="Short for --order fifo.")]
+Ordered = Annotated[
+    Order | None,
+    typer.Option(help="Whose turn it is, among jobs of equal priority.", show_default="fair"),
+]
+Slots = Annotated[
+    int, typer.Option(metavar="N", min=1, max=10_000, help="Jobs that a worker runs at once.")
+]
+Database = Annotated[Path | None, typer.Option("--db", metavar="PATH", help=DATABASE_HELP)]
+
+
+def run(
+    context: typer.Context,
+    app: Annotated[
+        str, typer.Argument(metavar="APP", help="Where the Queue is: module:attribute.")
+    ],
+    *,
+    slots: Slots = 8,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A queue to serve; again for more.", show_default="every queue"
+        ),
+    ] = None,
+    order: Ordered = None,
+    fair: Fair = False,
+    round_robin: RoundRobin = False,
+    fifo: Fifo = False,
+    lease: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            max=3_600,
+            help="How long jobs stay this worker's own when it is not heard of.",
+        ),
+    ] = 30,
+    burst: Annotated[
+        bool, typer.Option("--burst", help="Leave once no job waits, instead of waiting for more.")
+    ] = False,
+    app_dir: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Where modules are looked for first.",
+            show_default="the current folder",
+        ),
+    ] = Path(),
+    db: Database = None,
+) -> None:
+    """Run a worker: claim the jobs of a queue file and run them.
+
+    SIGTERM or Ctrl-C stops claiming; the worker leaves when the jobs that run have ended.
+    """
+    chosen = _order(order, fair=fair, round_robin=round_robin, fifo=fifo)
+    # Loads the engine, which --help and completion do without.
+    from slotq_app.cli import serving  # noqa: PLC0415
+
+    serving.serve(
+        serving.load(app, app_dir=app_dir, db=db or context.obj),
+        serving.Terms(slots=slots, queues=queue or None, order=chosen, lease_s=lease, burst=burst),
+    )
+
+
+def demo(
+    context: typer.Context,
+    *,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, max=16, help="Processes.")] = 2,
+    slots: Slots = 32,
+    order: Ordered = None,
+    fair: Fair = False,
+    round_robin: RoundRobin = False,
+    fifo: Fifo = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=10,
+            max=100_000,
+            help="How many jobs.",
+            show_default="about ten seconds' worth",
+        ),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of the run.")] = False,
+    db: Database = None,
+) -> None:
+    """See it work: pack Python's own library, file by file, under limits by tenant.
+
+    Every file is a job, its package is the tenant. Two workers run the jobs; at the end what they
+    recorded tells whether every limit held.
+    """
+    chosen = _order(order, fair=fair, round_robin=round_robin, fifo=fifo)
+    # Loads the engine and what draws, which --help and completion do without.
+    from slotq_app.demo import running  # noqa: PLC0415
+
+    terms = running.Terms(workers=workers, slots=slots, order=chosen, jobs=jobs)
+    raise typer.Exit(running.run(terms, keep_at=db or context.obj, keep=keep))
+
+
+def _order(order: Order | None, *, fair: bool, round_robin: bool, fifo: bool) -> Order:
+    """Return the one order that was asked for.
+
+    Raises:
+        typer.BadParameter: There are several.
+    """
+    flags: dict[Order, bool] = {"fair": fair, "round-robin": round_robin, "fifo": fifo}
+    asked: list[Order] = [name for name, is_set in flags.items() if is_set or name == order]
+    if len(asked) > 1:
+        raise typer.BadParameter(f"one order only, not {' and '.join(asked)}")
+    return asked[0] if asked else "fair"

@@ -1,0 +1,61 @@
+"""Arguments of the queue's verbs, in the form that the store takes."""
+
+import getpass
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from slotq import checks
+from slotq.keys import parse_subject
+from slotq.store.limits import Span, Target, Unset
+
+MOST: Final = 1_000_000
+LONGEST_WINDOW_MS: Final = 366 * 86_400_000
+# Nothing is older, and an instant less this long can still be written.
+LONGEST_AGE_MS: Final = 100 * 366 * 86_400_000
+LARGEST_ID: Final = 2**63 - 1
+EDITOR_CHARACTERS: Final = 200
+
+
+def job_id(value: object) -> int:
+    """Return a job's id."""
+    return checks.integer("job_id", value, 0, LARGEST_ID)
+
+
+def most(name: str, value: object) -> int | Unset | None:
+    """Return ``max_running`` or ``max_starts``."""
+    if value is None or isinstance(value, Unset):
+        return value
+    return checks.integer(name, value, 1, MOST)
+
+
+def span(value: object) -> Span | Unset | None:
+    """Return a sliding window."""
+    if value is None or isinstance(value, Unset):
+        return value
+    return Span(ms=checks.seconds_ms("window", value, low_ms=1, high_ms=LONGEST_WINDOW_MS))
+
+
+def target(key: object, name: object) -> Target:
+    """Return which limit a key or pattern and a name mean; the name may be ""."""
+    subject = parse_subject(checks.text("key", key, high=2 * checks.KEY_CHARACTERS))
+    return Target.of(subject, "" if name == "" else checks.text("name", name))
+
+
+def editor(value: object) -> str:
+    """Return who edits: free text, or None for user@process."""
+    if value is not None:
+        return checks.text("updated_by", value)
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a user id that has no name, as in containers
+        user = str(os.getuid())
+    # Both may hold bytes that are no text; SQLite would refuse them.
+    name = f"{user}@{Path(sys.argv[0] or 'python').name}"
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")[:EDITOR_CHARACTERS]
+
+
+def age_ms(name: str, value: object) -> int:
+    """Return an age in milliseconds."""
+    return checks.seconds_ms(name, value, low_ms=0, high_ms=LONGEST_AGE_MS)

@@ -1,0 +1,216 @@
+"""Every error the queue raises.
+
+SlotqError
+├── InvalidValue (also a ValueError)
+├── JobCancelled
+├── JobFailed
+├── JobNotFound
+├── LeaseLost
+├── QueueBusy
+└── StoreError
+    ├── FileReplaced
+    ├── NotAQueue
+    └── SchemaTooNew
+
+Each is built from keyword arguments, keeps them as attributes and says one line.
+"""
+
+import os
+import reprlib
+from typing import Final
+
+SHOWN_CHARACTERS: Final = 80
+"""How much of a refused value an error repeats."""
+
+# Messages end up in logs and on terminals: a failure's text of 5 MB must not.
+_LINE_CHARACTERS: Final = 500
+# Python refuses to print integers of more than 4,300 digits; nobody reads one of 300.
+_SHOWN_BITS: Final = 256
+_ABSENT: Final = object()
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 2 * SHOWN_CHARACTERS
+
+
+def shown(value: object) -> str:
+    """Return the value as one printable line of at most 80 characters.
+
+    Costs little for huge values, and never raises: a broken ``__repr__`` must not take
+    the place of the error that was to be told.
+    """
+    try:
+        if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+            return f"an integer of {value.bit_length():,} bits"
+        if isinstance(value, str | bytes | bytearray):
+            text = repr(value[: 2 * SHOWN_CHARACTERS])
+        else:
+            text = _short.repr(value)
+    except Exception:  # noqa: BLE001 - whatever the value's own code raises
+        text = f"<{type(value).__name__}>"
+    return _one_line(text, high=SHOWN_CHARACTERS)
+
+
+def _one_line(text: str, *, high: int = _LINE_CHARACTERS) -> str:
+    # One character more than fits tells whether anything was cut.
+    line = text[: high + 1]
+    if not line.isprintable():
+        line = " ".join(line.split())
+    if not line.isprintable():
+        line = line.encode("unicode_escape").decode("ascii")
+    if len(text) > high or len(line) > high:
+        return line[: high - 3] + "..."
+    return line
+
+
+def _reduce(self: "SlotqError") -> tuple[object, ...]:
+    return _revive, (type(self), self.args), vars(self)
+
+
+def _revive(kind: "type[SlotqError]", args: tuple[object, ...]) -> "SlotqError":
+    return kind.__new__(kind, *args)
+
+
+class SlotqError(Exception):
+    """Base of every error that slotq raises."""
+
+    # The constructors take names only, which Exception's own way of copying and pickling
+    # cannot repeat. An error that is sent to another process must arrive.
+    __reduce__ = _reduce
+
+
+class InvalidValue(SlotqError, ValueError):
+    """An argument of the wrong type or out of its range; nothing was stored.
+
+    Attributes:
+        name: The argument.
+        problem: What is wrong with it, or what is allowed.
+        shown: The value as text of at most 80 characters; None if it is not repeated.
+    """
+
+    def __init__(self, *, name: str, problem: str, value: object = _ABSENT) -> None:
+        self.name = name
+        self.problem = problem
+        # The text, not the value: that may be huge, or not picklable.
+        self.shown = None if value is _ABSENT else shown(value)
+        tail = "" if self.shown is None else f", not {self.shown}"
+        super().__init__(f"{_one_line(name)} {_one_line(problem)}{tail}")
+
+
+class JobNotFound(SlotqError):
+    """No job has this id: it never existed, or was pruned or deleted.
+
+    Attributes:
+        job_id: The id asked for.
+    """
+
+    def __init__(self, *, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(f"job {job_id} does not exist")
+
+
+class JobFailed(SlotqError):
+    """The job whose result was awaited has failed for good.
+
+    Attributes:
+        job_id: The job.
+        error: What its last attempt raised, as text, in full.
+        traceback: Where it was raised, as text; None if nothing was recorded.
+    """
+
+    def __init__(self, *, job_id: int, error: str, traceback: str | None = None) -> None:
+        self.job_id = job_id
+        self.error = error
+        self.traceback = traceback
+        super().__init__(f"job {job_id} failed: {_one_line(error)}")
+
+
+class JobCancelled(SlotqError):
+    """The job whose result was awaited has been cancelled.
+
+    Attributes:
+        job_id: The job.
+    """
+
+    def __init__(self, *, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(f"job {job_id} was cancelled")
+
+
+class LeaseLost(SlotqError):
+    """The lease ended before the call: somebody else may have the job by now.
+
+    Nothing was changed.
+
+    Attributes:
+        job_id: The job.
+        token: The token of the lease that has ended.
+    """
+
+    def __init__(self, *, job_id: int, token: int) -> None:
+        self.job_id = job_id
+        self.token = token
+        super().__init__(f"job {job_id}: the lease with token {token} has ended")
+
+
+class QueueBusy(SlotqError):
+    """Others kept the file locked for too long; nothing was changed, trying again is safe.
+
+    Attributes:
+        path: The queue file.
+        waited_s: How long the call waited, in seconds.
+        hint: Why waiting was of no use and what to do; empty if others were just busy.
+    """
+
+    def __init__(self, *, path: str | os.PathLike[str], waited_s: float, hint: str = "") -> None:
+        self.path = os.fspath(path)
+        self.waited_s = waited_s
+        self.hint = hint
+        problem = _one_line(hint) or f"still locked by others after {waited_s:.1f} s"
+        super().__init__(f"{_one_line(self.path)}: {problem}")
+
+
+class StoreError(SlotqError):
+    """The queue file cannot be used.
+
+    Attributes:
+        path: The queue file.
+        reason: Why not.
+    """
+
+    def __init__(self, *, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{_one_line(self.path)}: {_one_line(reason)}")
+
+
+class NotAQueue(StoreError):
+    """The file is there, but is not a queue."""
+
+
+class SchemaTooNew(StoreError):
+    """The file was written by a newer slotq than this one.
+
+    Attributes:
+        found: The file's schema version.
+        known: The newest schema version that this slotq knows.
+    """
+
+    def __init__(self, *, path: str | os.PathLike[str], found: int, known: int) -> None:
+        self.found = found
+        self.known = known
+        super().__init__(
+            path=path,
+            reason=f"its schema version is {found}, this slotq knows up to {known}: upgrade slotq",
+        )
+
+
+class FileReplaced(StoreError):
+    """The file was deleted or replaced while it was open."""
+
+    def __init__(
+        self,
+        *,
+        path: str | os.PathLike[str],
+        reason: str = "it was deleted or replaced while it was open",
+    ) -> None:
+        super().__init__(path=path, reason=reason)

@@ -1,0 +1,168 @@
+"""What is to be seen of a queue: jobs and their ends, keys, queues, workers, numbers."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from slotq import arguments, checks
+from slotq.access import Access, twin
+from slotq.errors import FileReplaced, InvalidValue, JobCancelled, JobFailed
+from slotq.model import STATES, Job, Key, QueueInfo, State, Stats, WorkerInfo
+from slotq.store import due, reads
+
+# How often somebody who waits for a job looks at it: soon at first, then less often.
+FIRST_LOOK_S: Final = 0.001
+LAST_LOOK_S: Final = 0.05
+
+
+class Overview(Access):
+    """The verbs that look and change nothing."""
+
+    def job(self, job_id: int) -> Job:
+        """Return a job.
+
+        Raises:
+            InvalidValue: The id is no integer from 0 on; the other verbs check likewise.
+            JobNotFound: There is none with this id.
+            StoreError: The file cannot be used; so the other verbs.
+        """
+        wanted = arguments.job_id(job_id)
+        return self._read(lambda reader: reads.job(reader, wanted, self))
+
+    def jobs(
+        self,
+        *,
+        state: State | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+    ) -> list[Job]:
+        """Return jobs by id, a page at a time.
+
+        Lists do not read what can be large: ``args``, ``kwargs``, ``traceback`` and ``result`` of
+        these jobs are None; ``Queue.job`` has them.
+
+        Args:
+            state: Only jobs in this state.
+            key: Only jobs of this key; "" for those without one.
+            queue: Only jobs of this queue.
+            task: Only jobs of this task.
+            limit: Most jobs to return, 1 to 1,000,000.
+            after: Only jobs with a greater id: the last one of the page before.
+        """
+        filters = {
+            "state": None if state is None else checks.choice("state", state, STATES),
+            "key": None if key is None else checks.key("key", key),
+            "queue": None if queue is None else checks.text("queue", queue),
+            "task": None if task is None else checks.text("task", task),
+        }
+        most = checks.integer("limit", limit, 1, arguments.MOST)
+        start = checks.integer("after", after, 0, arguments.LARGEST_ID)
+        return self._read(lambda reader: reads.jobs(reader, self, filters, limit=most, after=start))
+
+    def key(self, key: str) -> Key:
+        """Return how a key stands now; one that was never used is idle.
+
+        What has fallen due by now, such as the end of a dead worker's lease, is handled first.
+        """
+        name = checks.key("key", key)
+        if not name:
+            raise InvalidValue(name="key", problem="must be a key, not none", value=key)
+        self._handle_due()
+        return self._read(lambda reader: reads.key(reader, name, self.now_ms()))
+
+    def keys(self, *, sort: reads.KeySort = "waiting", limit: int = 100) -> list[Key]:
+        """Return keys.
+
+        Args:
+            sort: The most ``waiting``, ``running`` or ``scheduled`` first, or by ``key``.
+            limit: Most keys to return, 1 to 1,000,000.
+        """
+        checks.choice("sort", sort, reads.KEY_SORTS)
+        most = checks.integer("limit", limit, 1, arguments.MOST)
+        return self._read(
+            lambda reader: reads.keys(reader, sort=sort, limit=most, now=self.now_ms())
+        )
+
+    def queues(self) -> list[QueueInfo]:
+        """Return every queue that was ever used, by name."""
+        return self._read(reads.queues)
+
+    def workers(self) -> list[WorkerInfo]:
+        """Return every registered worker."""
+        return self._read(reads.workers)
+
+    def stats(self) -> Stats:
+        """Return the whole file in numbers."""
+        return self._read(
+            lambda reader: reads.stats(
+                reader, file_bytes=self._file_bytes(), log_bytes=self.database.log.size()
+            )
+        )
+
+    def wait_for(self, job_id: int, *, timeout: float | None = None) -> object:
+        """Wait for a job to end; see ``Job.wait``."""
+        for pause_s in _looks(timeout):
+            job = self.job(job_id)
+            if job.finished_at is not None:
+                return _result(job)
+            time.sleep(pause_s)
+        raise _late(job_id, timeout)
+
+    async def await_for(self, job_id: int, *, timeout: float | None = None) -> object:  # noqa: ASYNC109
+        """Wait for a job to end without blocking the event loop; see ``Job.await_result``."""
+        for pause_s in _looks(timeout):
+            job = await self.ajob(job_id)
+            if job.finished_at is not None:
+                return _result(job)
+            await asyncio.sleep(pause_s)
+        raise _late(job_id, timeout)
+
+    ajob = twin(job)
+    ajobs = twin(jobs)
+    akey = twin(key)
+    akeys = twin(keys)
+    aqueues = twin(queues)
+    aworkers = twin(workers)
+    astats = twin(stats)
+
+    def _handle_due(self) -> None:
+        """Handle what has fallen due, without the write lock if there is nothing."""
+        now = self.now_ms()
+        if self._read(lambda reader: due.is_due(reader, now)):
+            while self._write(due.handle_due):
+                pass
+
+    def _file_bytes(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError as error:
+            raise FileReplaced(path=self.path) from error
+
+
+def _looks(timeout: object) -> Iterator[float]:
+    """Yield how long to wait before the next look at a job, until the time is over."""
+    end_s = float("inf")
+    if timeout is not None:
+        ms = checks.seconds_ms("timeout", timeout, low_ms=0, high_ms=arguments.LONGEST_AGE_MS)
+        end_s = time.monotonic() + ms / 1000
+    pause_s = FIRST_LOOK_S
+    while (left_s := end_s - time.monotonic()) > 0:
+        yield min(pause_s, left_s)
+        pause_s = min(pause_s * 1.5, LAST_LOOK_S)
+    yield 0.0
+
+
+def _late(job_id: int, timeout: float | None) -> TimeoutError:
+    return TimeoutError(f"job {job_id} has not ended within {timeout} s")
+
+
+def _result(job: Job) -> object:
+    if job.state == "failed":
+        raise JobFailed(job_id=job.id, error=job.error or "", traceback=job.traceback)
+    if job.state == "cancelled":
+        raise JobCancelled(job_id=job.id)
+    return job.result

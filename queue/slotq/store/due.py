@@ -1,0 +1,66 @@
+"""What falls due at an instant: lapsed leases, expired and scheduled jobs, holds, windows."""
+
+import random
+from typing import Final
+
+from slotq.backoff import delay_ms
+from slotq.store import statements
+from slotq.store.transaction import Reader, Tx
+
+# Of each kind, in one transaction: some 8 ms at worst, then others get their turn.
+BATCH: Final = 1_000
+
+
+def handle_due(tx: Tx, *, batch: int = BATCH) -> bool:
+    """Handle what is due by now, the earliest of each kind first.
+
+    Whoever counts slots or starts calls this first, in the same transaction: correctness never
+    waits for a sweep.
+
+    Returns:
+        Whether more may be due: a kind had as many as one transaction handles.
+    """
+    now = tx.now
+    if tx.period_end is not None and tx.period_end <= now:
+        tx.turn_periods()
+    due, lease, hold, opening, expiry = tx.rows(statements.FIRST_DUE)[0]
+    most = 0
+    if lease is not None and lease <= now:
+        most = reap(tx, batch)
+    if expiry is not None and expiry <= now:
+        most = max(most, tx.run(statements.EXPIRE_JOBS, (now, batch)))
+    if due is not None and due <= now:
+        most = max(most, tx.run(statements.WAKE_SCHEDULED, (now, batch)))
+    if hold is not None and hold <= now:
+        most = max(most, tx.run(statements.DROP_HOLDS, (now, batch)))
+    if opening is not None and opening <= now:
+        most = max(most, tx.run(statements.OPEN_KEYS, (now, batch)))
+    return most >= batch
+
+
+def next_due(tx: Tx) -> int | None:
+    """Return the earliest instant at which something falls due, in milliseconds, or None."""
+    instants = [tx.period_end, *tx.rows(statements.FIRST_DUE)[0]]
+    return min((at for at in instants if at is not None), default=None)
+
+
+def is_due(reader: Reader, now: int) -> bool:
+    """Tell whether anything has fallen due, without the write lock."""
+    _, period_end = reader.rows(statements.READ_CLOCK)[0]
+    instants = (period_end, *reader.rows(statements.FIRST_DUE)[0])
+    return any(at is not None and at <= now for at in instants)
+
+
+def reap(tx: Tx, batch: int = BATCH) -> int:
+    """Take back jobs whose lease has lapsed; each has used its attempt.
+
+    Returns:
+        How many.
+    """
+    lapsed: list[tuple[int, int, int]] = tx.rows(statements.LAPSED_LEASES, (tx.now, batch))
+    for job_id, attempt, max_attempts in lapsed:
+        again = (
+            tx.now + delay_ms(attempt, jitter=random.random()) if attempt < max_attempts else None
+        )
+        tx.run(statements.REAP_JOB, {"id": job_id, "now": tx.now, "run_at": again})
+    return len(lapsed)

@@ -1,0 +1,149 @@
+"""Limits: set, cleared, listed. What they mean for each key is worked out by the schema."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+from slotq.errors import InvalidValue
+from slotq.keys import Subject
+from slotq.model import Limit, Window
+from slotq.periods import SPAN_MS, period
+from slotq.store import statements
+from slotq.store.rows import limit_of
+from slotq.store.transaction import Reader, Tx
+
+MOST_PATTERNS: Final = 1_000
+
+
+class Unset(Enum):
+    """The type of UNSET."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+"""Stands for "leave this part as it is", where None removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The span in which starts are counted: sliding, or a calendar period in a zone."""
+
+    ms: int | None = None
+    unit: Window | None = None
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a call of ``set_limit`` changes; UNSET leaves a part, None removes it."""
+
+    max_running: int | Unset | None = UNSET
+    max_starts: int | Unset | None = UNSET
+    window: Span | Unset | None = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which row: the kind and the subject of a limit, and its name."""
+
+    kind: Literal["key", "pattern", "queue"]
+    subject: str
+    name: str
+    glob: str | None = None
+    specificity: int = 2_147_483_647
+
+    @classmethod
+    def of(cls, subject: Subject, name: str) -> "Target":
+        """Return the row of a key or a pattern."""
+        if subject.kind == "key":
+            return cls("key", subject.subject, name)
+        return cls("pattern", subject.subject, name, subject.glob, subject.literals)
+
+
+def set_limit(tx: Tx, target: Target, change: Change, by: str) -> tuple[Limit, list[str]]:
+    """Insert or update a limit.
+
+    Returns:
+        The limit as it is now, and a warning for each part that another limit of its name has and
+        that is lost where the more specific of the two hides the other.
+
+    Raises:
+        InvalidValue: It would have no part, or ``max_starts`` without ``window`` or the other way
+            round, or there are too many patterns.
+    """
+    found = tx.row(statements.FIND_LIMIT, (target.kind, target.subject, target.name))
+    was = (None, None, None) if found is None else (found[1], found[2], _window(*found[3:6]))
+    max_running, max_starts, window = _merge(was, change)
+    unit = window.unit if window else None
+    start, end = period(unit, window.zone, tx.now) if unit and window else (None, None)
+    span = None if window is None else window.ms or SPAN_MS[unit or "day"]
+    parts = (
+        max_running, max_starts, window.ms if window else None, unit,
+        window.zone if window else None, span, start, end, tx.now, by,
+    )  # fmt: skip
+    if found is not None:
+        tx.run(statements.EDIT_LIMIT, (*parts, found[0]))
+    else:
+        _check_count(tx, target)
+        place = (target.kind, target.subject, target.name, target.glob, target.specificity)
+        tx.run(statements.ADD_LIMIT, (*place, *parts))
+    found = tx.row(statements.GET_LIMIT, (target.kind, target.subject, target.name))
+    assert found is not None
+    return limit_of(found), _hidden(tx, target)
+
+
+def clear_limit(tx: Tx, target: Target, *, every_name: bool) -> int:
+    """Remove one limit, or all of a subject; return how many there were."""
+    name = None if every_name else target.name
+    wanted = {"kind": target.kind, "subject": target.subject, "name": name}
+    return tx.run(statements.CLEAR_LIMITS, wanted)
+
+
+def list_limits(reader: Reader) -> list[Limit]:
+    """Return every limit, ordered by kind, subject and name."""
+    return [limit_of(row) for row in reader.rows(statements.LIST_LIMITS)]
+
+
+def _window(ms: int | None, unit: Window | None, zone: str | None) -> Span | None:
+    return None if ms is None and unit is None else Span(ms, unit, zone)
+
+
+def _merge(
+    was: tuple[int | None, int | None, Span | None], change: Change
+) -> tuple[int | None, int | None, Span | None]:
+    max_running = was[0] if change.max_running is UNSET else change.max_running
+    max_starts = was[1] if change.max_starts is UNSET else change.max_starts
+    window = was[2] if change.window is UNSET else change.window
+    if max_starts is None and change.max_starts is None and change.window is UNSET:
+        window = None
+    if (max_starts is None) != (window is None):
+        missing = "max_starts" if max_starts is None else "window"
+        raise InvalidValue(
+            name=missing, problem="is missing: max_starts and window come together the first time"
+        )
+    if max_running is None and max_starts is None:
+        raise InvalidValue(
+            name="limit",
+            problem="needs max_running, or max_starts with window; to remove it, use clear_limit",
+        )
+    return max_running, max_starts, window
+
+
+def _check_count(tx: Tx, target: Target) -> None:
+    if target.kind == "pattern" and tx.value(statements.COUNT_PATTERNS) >= MOST_PATTERNS:
+        raise InvalidValue(
+            name="key", problem=f"is one pattern too many: there can be {MOST_PATTERNS:,}"
+        )
+
+
+def _hidden(tx: Tx, target: Target) -> list[str]:
+    """Say where a limit lacks a part that a less specific one of its name has."""
+    if target.kind == "queue":
+        return []
+    wanted = {"kind": target.kind, "subject": target.subject, "name": target.name}
+    warnings: list[str] = []
+    for narrow, wide, runs, starts in tx.rows(statements.HIDDEN_PARTS, wanted):
+        lost = " and ".join(["max_running"] * runs + ["max_starts"] * starts)
+        warnings.append(f"the limit of {narrow!r} hides that of {wide!r}, but has no {lost}")
+    return warnings

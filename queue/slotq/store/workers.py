@@ -1,0 +1,63 @@
+"""Registered workers: who they are, and when they were last seen."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slotq.model import Order
+from slotq.store import statements
+from slotq.store.transaction import Tx
+
+# A worker not seen for this many of its leases is gone; the leases it had lapsed long before.
+GONE_LEASES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a worker tells of itself."""
+
+    pid: int
+    host: str
+    queues: Sequence[str] | None
+    slots: int
+    order: Order
+    lease_ms: int
+    tasks: Iterable[str]
+
+
+def register(tx: Tx, worker: Registration, worker_id: int | None = None) -> int:
+    """Add a worker; return its id. With ``worker_id`` it comes back as the one it was."""
+    added: int = tx.value(
+        statements.ADD_WORKER,
+        {
+            "id": worker_id,
+            "pid": worker.pid,
+            "host": worker.host,
+            "queues": json.dumps(None if worker.queues is None else list(worker.queues)),
+            "slots": worker.slots,
+            "claim_order": worker.order,
+            "lease_ms": worker.lease_ms,
+            "now": tx.now,
+            "tasks": json.dumps(sorted(worker.tasks)),
+        },
+    )
+    return added
+
+
+def see(tx: Tx, worker_id: int, worker: Registration) -> None:
+    """Note that a worker lives, and drop those that have not been seen for long."""
+    if not tx.run(statements.SEE_WORKER, (tx.now, worker_id)):
+        register(tx, worker, worker_id)
+    tx.run(statements.DROP_GONE_WORKERS, {"leases": GONE_LEASES, "now": tx.now})
+
+
+def drop(tx: Tx, worker_id: int) -> None:
+    """Remove a worker that leaves."""
+    tx.run(statements.DROP_WORKER, (worker_id,))
+
+
+def has_work(tx: Tx, queues: Sequence[str] | None) -> bool:
+    """Tell whether any job waits in these queues that a pause does not keep."""
+    names = None if queues is None else json.dumps(list(queues))
+    return tx.row(statements.ANY_WAITING, {"queues": names}) is not None
