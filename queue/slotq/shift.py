@@ -82,21 +82,26 @@ class Shift:
     def _live(self) -> None:
         failed: BaseException | None = None
         try:
-            self._turns.register()
-            heartbeat = Heartbeat(
-                self._queue.database, self._turns.worker_id, self._registration, self._running,
-                self._queue.keep_finished_ms,
-            )  # fmt: skip
-            heartbeat.start()
             try:
-                self._turns.run()
+                if self._turns.register():
+                    self._take_turns()
             finally:
-                heartbeat.stop()
+                self._turns.leave()
         except BaseException as error:  # noqa: BLE001  # handed to whoever serves
             failed = error
-        self._turns.leave()
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody to tell
             self._loop.call_soon_threadsafe(_settle, self._ended, failed)
+
+    def _take_turns(self) -> None:
+        heartbeat = Heartbeat(
+            self._queue.database, self._turns.worker_id, self._registration, self._running,
+            self._queue.keep_finished_ms,
+        )  # fmt: skip
+        heartbeat.start()
+        try:
+            self._turns.run()
+        finally:
+            heartbeat.stop()
 
     def _hand_back(self) -> None:
         self._turns.stop()

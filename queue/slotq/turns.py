@@ -105,21 +105,31 @@ class Turns:
         self._next_identity_s = 0.0
         self.worker_id = 0
 
-    def register(self) -> None:
+    def register(self) -> bool:
         """Enter the worker into the file; while others keep it locked, try again.
+
+        Returns:
+            Whether it did; False if it was stopped before.
 
         Raises:
             StoreError: The file cannot be used.
         """
-        while not self.worker_id and not self._stopping:
+        while not self.worker_id:
+            if self._stopping:
+                return False
             try:
                 with self._database.write() as tx:
                     self.worker_id = workers.register(tx, self._registration)
             except QueueBusy as error:
                 logger.warning("beginning: %s; trying again", error)
                 time.sleep(FIRST_RETRY_S)
-        self._bell = Bell(self._database.directory)
+        try:
+            self._bell = Bell(self._database.directory)
+        except OSError as error:
+            reason = f"the pipe that wakes a worker cannot be made ({error.strerror})"
+            raise StoreError(path=self._database.path, reason=reason) from error
         self._queue.ringer.hang(self._bell)
+        return True
 
     def run(self) -> None:
         """Take turns until told to stop and all is written, or until a burst is done.

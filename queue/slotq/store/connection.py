@@ -24,6 +24,8 @@ from slotq.store.turnstile import Turn
 
 # How often somebody who joins looks whether another thread has opened the file meanwhile.
 OPENED_LOOK_S: Final = 0.01
+# A write-ahead log is not begun, nor a schema made, amid somebody's transaction.
+FIRST_USE_HINT: Final = "it could not be opened; use the queue once before the transaction begins"
 DATA_VERSION: Final = "PRAGMA data_version"
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
@@ -94,8 +96,11 @@ class Database:
         try:
             self._open_writer_for_others(deadline)
             self._handles.look_at_identity()
-        except (sqlite3.Error, OSError) as error:
-            raise self._told(error, began) from error
+        except (sqlite3.Error, OSError, QueueBusy) as error:
+            told = error if isinstance(error, QueueBusy) else self._told(error, began)
+            if isinstance(told, QueueBusy):
+                told = QueueBusy(path=self.path, waited_s=told.waited_s, hint=FIRST_USE_HINT)
+            raise told from error
         with joined(connection, self.path, self.clock, deadline) as tx:
             yield tx
         self.log.joined()

@@ -32,9 +32,7 @@ def joined(
     began = time.monotonic()
     text_factory = connection.text_factory
     try:
-        # Not connection.cursor(): a subclass may return what it likes, with a row factory.
-        cursor = sqlite3.Cursor(connection)
-        _check(connection, cursor, path)
+        cursor = _checked(connection, path)
         connection.text_factory = str
         cursor.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         cursor.execute("SAVEPOINT slotq")
@@ -60,8 +58,11 @@ def joined(
         connection.text_factory = text_factory
 
 
-def _check(connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: Path) -> None:
+def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Cursor:
+    """Return a cursor of a connection that can be used."""
     try:
+        # Not connection.cursor(): a subclass may return what it likes, with a row factory.
+        cursor = sqlite3.Cursor(connection)
         connection.text_factory = os.fsdecode
         names = {row[1]: row[2] for row in cursor.execute("PRAGMA database_list").fetchall()}
     except sqlite3.ProgrammingError as error:  # closed, or of another thread
@@ -75,3 +76,4 @@ def _check(connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: Path) -
         raise InvalidValue(
             name="connection", problem="is in no transaction: begin one with BEGIN IMMEDIATE first"
         )
+    return cursor

@@ -46,27 +46,21 @@ INSERT INTO slotq_lanes (key_id, queue_id, cap)
 SELECT k.id, ?2, ?3 FROM json_each(?1) e CROSS JOIN slotq_keys k WHERE k.key = e.value
 """
 FIND_DUPLICATE: Final = """
-SELECT id FROM slotq_jobs
-WHERE dedupe = ? AND dedupe IS NOT NULL AND finished_at IS NULL
+SELECT id FROM slotq_jobs WHERE dedupe = ? AND dedupe IS NOT NULL AND finished_at IS NULL
 """
 # Ids are given out by the caller from LAST_ID, so that a bulk insert knows them.
 LAST_ID: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'slotq_jobs'"
-
-
+# ?1 is the first id, ?2 to ?11 are the same for all jobs of a statement.
 _INTO_JOBS: Final = """
 INSERT OR FAIL INTO slotq_jobs (id, lane_id, queue_id, key_id, rank, run_at, state, max_attempts,
   store_result, timeout_ms, expires_at, created_at, dedupe, task, args, kwargs)
 VALUES """
+_JOB: Final = "(?1 + {}, ?{}, ?{}, ?{}, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?{}, ?{})"
 
 
-def _add_jobs(rows: int) -> str:
-    """Return the statement for so many jobs: ?1 is the first id, ?2 to ?11 are the same for all."""
-    return _INTO_JOBS + ", ".join(
-        "(?1 + {}, ?{}, ?{}, ?{}, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?{}, ?{})".format(
-            row, *range(12 + 5 * row, 17 + 5 * row)
-        )
-        for row in range(rows)
-    )
+def _add_jobs(count: int) -> str:
+    jobs = (_JOB.format(job, *range(12 + 5 * job, 17 + 5 * job)) for job in range(count))
+    return _INTO_JOBS + ", ".join(jobs)
 
 
 ADD_JOB: Final = _add_jobs(1)
@@ -111,14 +105,13 @@ WHERE id IN (SELECT id FROM slotq_keys WHERE opens_at IS NOT NULL AND opens_at <
              ORDER BY opens_at, id LIMIT ?2)
 """
 
-# Claims: the best startable job of one queue, one statement an order. floor is how many unkeyed
-# starts in a row there may be before a keyed job must go next; without a keyed one the statement
-# runs again without floor. An offer has the columns of its order, the last of which is the job's
-# id, and what is handed to whoever runs it: RETURNING of the start would cost more.
+# Claims: the best startable job of one queue, one statement an order. ?2 is how many unkeyed starts
+# in a row there may be before a keyed job goes next; without a keyed one the statement runs again
+# without floor. An offer has the columns of its order, then all of a Claim: RETURNING costs more.
 
 OFFER_FAIR: Final = """
-SELECT l.head_rank, l.running, l.head_run_at, j.id, j.token + 1, j.attempt + 1, j.max_attempts,
-  j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+SELECT l.head_rank, l.running, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_fair CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.fair AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)
@@ -126,8 +119,8 @@ WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
 ORDER BY l.head_rank, l.running, l.head_run_at, l.head_id LIMIT 1
 """
 OFFER_ROBIN: Final = """
-SELECT l.head_rank, l.running, l.last_start, l.head_run_at, j.id, j.token + 1, j.attempt + 1, j.max_attempts,
-  j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+SELECT l.head_rank, l.running, l.last_start, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_robin CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.robin AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)
@@ -135,8 +128,8 @@ WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
 ORDER BY l.head_rank, l.running, l.last_start, l.head_run_at, l.head_id LIMIT 1
 """
 OFFER_FIFO: Final = """
-SELECT l.head_rank, l.head_run_at, j.id, j.token + 1, j.attempt + 1, j.max_attempts,
-  j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+SELECT l.head_rank, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_fifo CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.fifo AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)

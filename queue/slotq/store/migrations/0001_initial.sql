@@ -5,7 +5,7 @@
 -- Triggers use SQLite's own functions only: they also run in an application's connection.
 --
 -- Instants are integer milliseconds since 1970 UTC. 2147483647 stands for "unlimited", so that
--- min() of two caps needs no NULL. rank is -priority, so that every order is ascending.
+-- caps compare without NULL. rank is -priority, so that every order is ascending.
 -- Some views are procedures: an INSTEAD OF INSERT trigger on them is the one place that knows how
 -- a thing is done, and an INSERT into the view calls it.
 --
@@ -231,7 +231,7 @@ CREATE TABLE slotq_workers (
 -- Admission: two views. Whatever decides or explains a start reads one of them.
 --
 
--- May a job of this lane start now?
+-- May a job of this lane start now? stored: what the lane said last.
 CREATE VIEW slotq_lane_open AS
 SELECT l.id AS lane_id,
        l.key_id AS key_id,
@@ -378,7 +378,8 @@ WHEN OLD.state = 'running' AND NEW.state <> 'running' BEGIN
   UPDATE slotq_queues SET running = running - 1 WHERE id = NEW.queue_id;
   UPDATE slotq_keys SET running = running - 1 WHERE id = NEW.key_id AND NEW.key_id <> 0;
 END;
--- All other changes of state.
+-- What waits and what is scheduled; a start and the last end of a run leave that alone, or have
+-- seen to it.
 CREATE TRIGGER slotq_job_shift AFTER UPDATE OF state ON slotq_jobs
 WHEN NEW.state <> OLD.state AND NEW.state <> 'running'
   AND (OLD.state <> 'running' OR NEW.finished_at IS NULL) BEGIN
@@ -456,7 +457,9 @@ CREATE TRIGGER slotq_lane_new AFTER INSERT ON slotq_lanes BEGIN
     WHERE id = NEW.id;
 END;
 CREATE TRIGGER slotq_order_wanted AFTER UPDATE OF fair, robin, fifo ON slotq_orders BEGIN
-  UPDATE slotq_lanes SET fair = NEW.fair, robin = NEW.robin, fifo = NEW.fifo;
+  UPDATE slotq_lanes SET fair = NEW.fair WHERE fair <> NEW.fair;
+  UPDATE slotq_lanes SET robin = NEW.robin WHERE robin <> NEW.robin;
+  UPDATE slotq_lanes SET fifo = NEW.fifo WHERE fifo <> NEW.fifo;
 END;
 CREATE TRIGGER slotq_lane_place BEFORE UPDATE OF id, queue_id, key_id, cap ON slotq_lanes BEGIN
   SELECT RAISE(ABORT, 'a lane keeps its queue, key and cap');
@@ -466,6 +469,7 @@ WHEN EXISTS (SELECT 1 FROM slotq_keys k WHERE k.id = OLD.key_id) BEGIN
   SELECT RAISE(ABORT, 'a lane goes with its key');
 END;
 
+-- The most specific limit of each name: an exact one, else the first pattern.
 CREATE TRIGGER slotq_key_new AFTER INSERT ON slotq_keys BEGIN
   INSERT INTO slotq_key_limits (key_id, name, limit_id, since)
     SELECT NEW.id, l.name, l.id, 0 FROM slotq_limits l

@@ -1,0 +1,60 @@
+"""Workers that serve for the length of a block, and what to wait for meanwhile."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+from slotq import Queue, Worker
+from support.procs import until
+
+
+def has_succeeded(queue: Queue, count: int) -> Callable[[], bool]:
+    """Return a look at whether so many jobs have succeeded, or more."""
+    return lambda: queue.stats().succeeded >= count
+
+
+def has_running(queue: Queue, count: int) -> Callable[[], bool]:
+    """Return a look at whether so many jobs are running."""
+    return lambda: queue.stats().running == count
+
+
+def has_passed(seconds: float) -> Callable[[], bool]:
+    """Return a look at whether so much time has passed from now on."""
+    end_s = time.monotonic() + seconds
+    return lambda: time.monotonic() > end_s
+
+
+@asynccontextmanager
+async def serving(*workers: Worker) -> AsyncGenerator[None]:
+    """Serve in this event loop; at the end of the block wait for the bodies that run."""
+    tasks = [asyncio.create_task(worker.serve()) for worker in workers]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*tasks)
+
+
+@contextmanager
+def serving_in_thread(worker: Worker) -> Generator[threading.Thread]:
+    """Serve in an event loop of its own, which bodies may block; wait for them at the end."""
+    errors: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            asyncio.run(worker.serve())
+        except BaseException as error:  # noqa: BLE001  # raised below, in the test's own thread
+            errors.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        worker.stop()
+        until(lambda: not thread.is_alive(), what="the worker's end")
+    if errors:
+        raise errors[0]
