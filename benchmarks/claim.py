@@ -136,6 +136,12 @@ def fill_windows(database: Database) -> None:
     assert turn(database, _claimer("fair", HOUR_MS), running, 1) == []
 
 
+def keep_all_orders(database: Database) -> None:
+    """Have an index kept for each order, as when workers of all three share a file."""
+    for order in ORDERS:
+        assert turn(database, _claimer(order, HOUR_MS), (), 1) == []
+
+
 def _build(path: Path, case: Case) -> None:
     began = time.perf_counter()
     gc.disable()  # a million small values, and no cycle among them
@@ -226,6 +232,7 @@ def main() -> int:
         *_sizes(SIZES),
         Case(10_000, 100, f"behind {FULL_JOBS:,} jobs of one full key", fill_a_key),
         Case(10_000, 100, f"behind {FULL_WINDOWS:,} keys with full windows", fill_windows),
+        Case(200_000, 100_000, "with workers of all three orders", keep_all_orders),
     ]
     rows = _run(cases)
     lines, failed = verdict(rows)

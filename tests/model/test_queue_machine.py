@@ -345,6 +345,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     # What else may come.
 
+    @rule(key=KEYS | st.just("t:never seen"))
+    def look(self, key: str) -> None:
+        self.twin.look(key)
+
     @rule(job=jobs)
     def delete_by_hand(self, job: int) -> None:
         self.twin.delete_by_hand(job)

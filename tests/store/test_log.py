@@ -281,4 +281,6 @@ def test_folding_in_several_processes_loses_nothing(
     read_once(database)
     assert sum(len(each.hear_ids()) for each in everyone) == 450
     assert (len(job_ids(database.path)), integrity(database.path)) == (601, "ok")
-    assert database.log.size() <= 100_000
+    # One that could not get its turn left the fold to the next commit.
+    until(lambda: add(database) and database.log.size() < 60_000)
+    assert integrity(database.path) == "ok"

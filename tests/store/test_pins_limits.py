@@ -15,7 +15,7 @@ from slotq.keys import ANY, key
 from slotq.model import ORDERS, Order
 from slotq.store.claims import Claim
 from slotq.store.limits import Span
-from support.twin import Twin
+from support.twin import STRANGE, Twin
 from support.twin_core import scratch
 
 MINUTE = Span(60_000)
@@ -275,6 +275,18 @@ def test_backing_off_job_does_not_block_its_key(twin: Twin, order: Order) -> Non
     assert claim.id == failing
     twin.end(claim, "failure")
     assert [claim.id for claim in twin.claim(9, order)] == [other]
+
+
+def test_turn_puts_back_a_hundred_jobs_of_unknown_tasks_and_starts_what_is_behind(
+    twin: Twin,
+) -> None:
+    """Field case 52: an unknown task eats no job, and blocks nobody."""
+    twin.enqueue(*["k"] * 150, task=STRANGE)
+    twin.enqueue("k")
+    assert twin.claim(9) == []
+    assert twin.model.seen["put back"] == 100
+    assert len(twin.claim(9)) == 1
+    assert {job.attempt for job in twin.model.jobs.values() if job.task == STRANGE} == {0}
 
 
 @pytest.mark.parametrize("order", ORDERS)

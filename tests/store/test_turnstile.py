@@ -103,6 +103,13 @@ def test_lock_files_that_were_replaced_are_noticed(tmp_path: Path) -> None:
     assert mine.is_replaced()
 
 
+def test_closed_lock_files_can_be_asked_after(tmp_path: Path) -> None:
+    """Another thread may close them just then."""
+    mine = Turnstile(tmp_path)
+    mine.close()
+    assert not mine.is_replaced()
+
+
 def test_a_mark_is_seen_by_all_for_a_while(tmp_path: Path) -> None:
     mine, other = Turnstile(tmp_path), Turnstile(tmp_path)
     assert not other.is_marked(10.0)

@@ -1,4 +1,4 @@
-"""Death at every statement: run as ``python -m support.crashing FOLDER``, it prints what it found.
+"""Death at every statement: ``python -m support.crashing FOLDER ACTION...`` prints what it found.
 
 It has one thread and no file open when it forks. Each child opens a copy of one file, does one
 thing, and kills itself at its n-th statement, those of triggers counted; n grows until one lives.
@@ -164,11 +164,14 @@ def in_child(path: Path, action: Action | None, die_at: int) -> bool:
     pid = os.fork()
     if pid == 0:
         try:
-            Traced.left = die_at
             # Types of a function that is replaced are beside the point here.
             setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Traced))  # noqa: B010
             random.seed(1)
             database = database_at(path, LATER_MS if action else START_MS)
+            if action:
+                with database.read():  # opened before statements count
+                    pass
+            Traced.left = die_at
             with database.write() as tx:
                 (action or prepare)(tx)
             os._exit(0)
@@ -223,15 +226,17 @@ def die_while_it_is_made(folder: Path, step: int) -> int:
         place += step
 
 
-def main(folder: Path) -> None:
-    """Do it all."""
+def main(folder: Path, names: list[str]) -> None:
+    """Do these, or make the file if there are none."""
+    if not names:
+        print(json.dumps({"make": die_while_it_is_made(folder, 29)}))  # noqa: T201
+        return
     template = folder / "template.db"
     assert not in_child(template, None, 0)
     check(template)
-    deaths = {name: die_everywhere(folder, template, each) for name, each in ACTIONS.items()}
-    deaths["make"] = die_while_it_is_made(folder, 29)
+    deaths = {name: die_everywhere(folder, template, ACTIONS[name]) for name in names}
     print(json.dumps(deaths))  # noqa: T201
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -46,6 +46,7 @@ VERBS = {
     "delete": (2, 2, 4),
     "prune": (5, 1, 3),
     "type_by_hand": (3, 3, 3),
+    "look": (3, 1, 1),
     "keep_house": (1, 2, 3),
     "tell_a_story": (10, 3, 10),
 }
@@ -327,6 +328,10 @@ class Program:
             )
         else:
             self.twin.hold_by_hand(self.dice.choice(self.keys), self.dice.choice((1, 5, 16)))
+
+    def look(self) -> None:
+        """Look at a key, and at the queues."""
+        self.twin.look(self.dice.choice((*self.keys, "t:never seen")))
 
     def keep_house(self) -> None:
         """Restart, fail in mid-transaction, sweep, or meet another worker."""

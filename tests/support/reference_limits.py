@@ -142,7 +142,7 @@ class Limits:
         for name, limit in self.in_force(key).items():
             if limit.parts.max_starts is None:
                 continue
-            live = self._live(key, name, limit, at)
+            live = self.live(key, name, at)
             too_many = len(live) + slots - limit.parts.max_starts
             if too_many <= 0:
                 continue
@@ -157,10 +157,11 @@ class Limits:
                 found = max(opens, found or 0)
         return found
 
-    def _live(self, key: str, name: str, limit: Limit, at: int) -> list[int]:
+    def live(self, key: str, name: str, at: int) -> list[int]:
         """Return the instants of the starts that count in a window, the oldest first."""
-        since = self.keys[key].since[name]
-        counted = sorted(at for number, at in self.keys[key].starts.items() if number > since)
+        limit = self.in_force(key)[name]
+        known = self.keys.get(key, Key(since={name: 0}))
+        counted = sorted(at for number, at in known.starts.items() if number > known.since[name])
         if limit.period is not None:
             return [start for start in counted if start >= limit.period[0]]
         assert limit.parts.window_ms is not None

@@ -13,6 +13,7 @@ from slotq.store.connection import Database
 from slotq.store.transaction import Tx
 from slotq.testing import ManualClock
 from support.compare import compare
+from support.looks import look
 from support.recount import Rows, recount
 from support.reference import KEYED_FLOOR, Reference
 
@@ -95,6 +96,11 @@ class TwinCore:
         rows = Rows(self.hand)
         recount(rows, self.steady_now)
         compare(rows, self.model)
+
+    def look(self, key: str) -> None:
+        """Compare what is shown of a key and of the queues with the model."""
+        with self.database.read() as reader:
+            look(reader, self.model, key)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,8 @@ class TwinLimits(TwinCore):
         return self._set(Target("queue", queue, name), queue_subject(queue), change)
 
     def _set(self, target: Target, where: Subject, change: Change) -> bool:
+        # Which marks may have gone depends on the windows until now.
+        self.check()
         old = self.model.limits.all.get((where.kind, where.text, target.name))
         parts = _merge(old.parts if old else Parts(), change)
         with self.both() as tx:
@@ -68,6 +70,7 @@ class TwinLimits(TwinCore):
         return self._clear(Target("queue", queue, ""), queue_subject(queue), None)
 
     def _clear(self, target: Target, where: Subject, name: str | None) -> int:
+        self.check()
         with self.both() as tx:
             cleared = limits.clear_limit(tx, target, every_name=name is None)
         book = self.model.limits

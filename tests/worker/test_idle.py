@@ -74,7 +74,7 @@ async def test_room_wakes_it(queue: Queue) -> None:
 @pytest.mark.usefixtures("no_looks")
 async def test_the_end_of_another_worker_s_job_wakes_it(queue: Queue) -> None:
     """A worker fills its slot again with another key; the room it made is for somebody else."""
-    gates = [threading.Event(), threading.Event()]
+    gates = [threading.Event(), threading.Event(), threading.Event()]
 
     @queue.task
     def body(number: int) -> None:
@@ -88,10 +88,11 @@ async def test_the_end_of_another_worker_s_job_wakes_it(queue: Queue) -> None:
         async with serving(second):
             await auntil(lambda: len(queue.workers()) == 2)
             waiting = body.options(key="k", queue="late").enqueue(1)
-            other = body.options(priority=1).enqueue(1)
+            other = body.options(priority=1).enqueue(2)
             gates[1].set()
             gates[0].set()
             await waiting.await_result(timeout=PATIENCE_S)
+            gates[2].set()
             await other.await_result(timeout=PATIENCE_S)
 
 
@@ -207,6 +208,21 @@ def test_a_worker_whose_slots_are_full_does_not_wake_itself(tmp_path: Path) -> N
     assert clock.reads <= 2 * 200 + 20
 
 
+@pytest.mark.usefixtures("no_looks")
+async def test_a_worker_with_free_slots_does_not_wake_itself(tmp_path: Path) -> None:
+    """One turn begins a job, one ends it; the ring for others costs no third."""
+    clock = CountingClock()
+    with Queue(tmp_path / "jobs.db", clock=clock) as queue:
+        task = queue.task(name="t")(note)
+        async with serving(Worker(queue, slots=4, queues=["default"])):
+            await task.enqueue().await_result(timeout=PATIENCE_S)
+            clock.reads = 0
+            for _ in range(100):
+                await task.enqueue().await_result(timeout=PATIENCE_S)
+            assert clock.reads <= 550
+        await queue.aclose()
+
+
 # The pipes themselves.
 
 
@@ -297,7 +313,7 @@ def test_an_enqueue_succeeds_though_no_pipe_can_be_opened(queue: Queue) -> None:
     queue.task(name="t")(note)
     queue.enqueue("t")
     with serving_in_thread(Worker(queue)):
-        until(queue.workers)
+        until(has_succeeded(queue, 1))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.ExitStack() as files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))

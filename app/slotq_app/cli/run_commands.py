@@ -93,7 +93,7 @@ def demo(
             min=10,
             max=100_000,
             help="How many jobs.",
-            show_default="about ten seconds' worth",
+            show_default="one for each file of the library",
         ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of the run.")] = False,

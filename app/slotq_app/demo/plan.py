@@ -27,10 +27,10 @@ WINDOW_S: Final = 1.0
 WINDOWS_FOR_ALL: Final = 8
 LEAST_STARTS: Final = 4
 
-# How long a run should take, and within which bounds the number of jobs follows from it.
-TARGET_S: Final = 9.0
+# Each file is packed once, so that runs can be compared; fewer where that would take longer than
+# this, though never fewer than the least.
+LONGEST_S: Final = 14.0
 LEAST_JOBS: Final = 1_000
-MOST_JOBS: Final = 20_000
 # How long the speed of this machine is measured for.
 SAMPLE_S: Final = 0.3
 
@@ -89,9 +89,9 @@ def speed(files: Sequence[str], *, processors: int, library: Path = LIBRARY) -> 
 
 
 def enough_jobs(sizes: Sequence[int], bytes_per_s: float) -> int:
-    """Return how many files of such sizes are packed in about ``TARGET_S`` at this speed."""
-    jobs = TARGET_S * bytes_per_s * len(sizes) / max(sum(sizes), 1)
-    return min(max(round(jobs), LEAST_JOBS), MOST_JOBS)
+    """Return how many files of such sizes to pack: each once, if the machine is fast enough."""
+    jobs = LONGEST_S * bytes_per_s * len(sizes) / max(sum(sizes), 1)
+    return max(min(round(jobs), len(sizes)), LEAST_JOBS)
 
 
 def spread(files: Sequence[str], count: int) -> list[str]:

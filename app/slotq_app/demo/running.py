@@ -43,7 +43,7 @@ class Terms:
         workers: Worker processes.
         slots: Slots of each.
         order: Their order.
-        jobs: How many jobs; None for as many as take about ten seconds.
+        jobs: How many jobs; None for one for each file of the library.
     """
 
     workers: int

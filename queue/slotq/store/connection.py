@@ -233,7 +233,7 @@ class Database:
         notes believes that it has them too, but it has none: whoever closes the file then takes
         himself for the last, and deletes the log under the child's feet.
         """
-        began = time.monotonic()
+        me, began = threading.get_ident(), time.monotonic()
         with contextlib.suppress(QueueBusy):
             self._enter(self._reading, began)
             try:
@@ -241,7 +241,7 @@ class Database:
             except BaseException:
                 self._reading.leave()
                 raise
-            self._parked_by = threading.get_ident()
+            self._parked_by = me
             self._handles.suspend()
 
     def unpark(self) -> None:
@@ -254,8 +254,8 @@ class Database:
     def forget(self) -> None:
         """After a fork, in the child: begin anew."""
         has_handles = self._handles.reader is not None or self._handles.writer is not None
-        is_amid = has_handles or self._reading.is_taken() or self._writing.is_taken()
-        if is_amid and self._parked_by != threading.get_ident():
+        is_taken = self._reading.is_taken() or self._writing.is_taken()
+        if has_handles or (is_taken and self._parked_by != threading.get_ident()):
             # A transaction did not end in time, or the fork was not Python's own.
             self._handles.tear()
         else:

@@ -14,8 +14,8 @@ from slotq.store.faults import check_place
 from slotq.store.opening import (
     check_level,
     connect,
-    has_log,
     identity,
+    keeps_log,
     open_turnstile,
     prepare,
     retry,
@@ -80,7 +80,7 @@ class Handles:
         try:
             is_newest = retry(lambda: self._check_level(connection), deadline)
             turnstile = open_turnstile(self.directory, self.path)
-            if not is_newest or not retry(lambda: has_log(connection), deadline):
+            if not is_newest or not retry(lambda: keeps_log(connection), deadline):
                 self._prepare(connection, turnstile, deadline)
             self._note_opened()
         except BaseException:
@@ -127,9 +127,10 @@ class Handles:
         Raises:
             FileReplaced: It was deleted, or another file stands in its place.
         """
-        if self._identity is not None and identity(self.path) != self._identity:
+        # Another thread may be closing all of it.
+        known, turnstile = self._identity, self.turnstile
+        if known is not None and identity(self.path) != known:
             raise FileReplaced(path=self.path)
-        turnstile = self.turnstile
         if turnstile is not None and turnstile.is_replaced():
             reason = f"its lock files in {self.directory} were deleted or replaced"
             raise FileReplaced(path=self.path, reason=reason)

@@ -52,7 +52,7 @@ def check_level(connection: sqlite3.Connection, path: Path, *, create: bool) -> 
     return found == migrate.newest()
 
 
-def has_log(connection: sqlite3.Connection) -> bool:
+def keeps_log(connection: sqlite3.Connection) -> bool:
     """Tell whether the file keeps a write-ahead log."""
     ((mode,),) = connection.execute("PRAGMA journal_mode").fetchall()
     return bool(mode == "wal")

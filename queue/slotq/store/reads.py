@@ -65,12 +65,13 @@ def key(reader: Reader, name: str, now: int) -> Key:
     caps = [limit.max_running for limit in limits if limit.max_running is not None]
     found = reader.row(statements.KEY_COUNTS, (name,))
     if found is None:
-        found = (0, 0, 0, 0, 0, min(caps, default=None) or 2_147_483_647, 0, None, 0)
+        found = (-1, 0, 0, 0, 0, min(caps, default=None) or 2_147_483_647, 0, None, 0)
     key_id, held, running, waiting, scheduled, cap, seq, opens_at, paused = found
     starts, max_starts, window = _fullest_window(reader, key_id, seq, now)
     if max_starts is None:
-        first = next((limit for limit in limits if limit.max_starts is not None), None)
-        max_starts, window = (first.max_starts, first.window) if first else (None, None)
+        counting = [limit for limit in limits if limit.max_starts is not None]
+        least = min(counting, key=lambda limit: limit.max_starts or 0, default=None)
+        max_starts, window = (least.max_starts, least.window) if least else (None, None)
     return Key(
         key=name,
         running=running,

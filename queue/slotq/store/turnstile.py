@@ -81,6 +81,7 @@ class Turnstile:
         except BaseException:
             os.close(self._outer)
             raise
+        self._identity = _identity(os.fstat(self._inner))
         self.leave = partial(fcntl.flock, self._inner, fcntl.LOCK_UN)
         self._finalizer = weakref.finalize(self, _close, self._outer, self._inner)
 
@@ -106,12 +107,10 @@ class Turnstile:
 
     def is_replaced(self) -> bool:
         """Tell whether the lock files were deleted or replaced: others would use other ones."""
-        mine = os.fstat(self._inner)
         try:
-            there = self._path.stat()
+            return _identity(self._path.stat()) != self._identity
         except OSError:
             return True
-        return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
 
     def mark(self) -> None:
         """Leave a mark for every process of ours, with its time."""
@@ -133,6 +132,10 @@ class Turnstile:
 def _open(path: Path) -> int:
     # For reading only: a user who may not write another's lock file can still lock it.
     return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _close(*fds: int) -> None:
