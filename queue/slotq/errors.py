@@ -47,10 +47,11 @@ def shown(value: object) -> str:
             text = _short.repr(value)
     except Exception:  # noqa: BLE001 - whatever the value's own code raises
         text = f"<{type(value).__name__}>"
-    return _one_line(text, high=SHOWN_CHARACTERS)
+    return one_line(text, high=SHOWN_CHARACTERS)
 
 
-def _one_line(text: str, *, high: int = _LINE_CHARACTERS) -> str:
+def one_line(text: str, *, high: int = _LINE_CHARACTERS) -> str:
+    """Return text as one printable line of at most ``high`` characters."""
     # One character more than fits tells whether anything was cut.
     line = text[: high + 1]
     if not line.isprintable():
@@ -93,7 +94,7 @@ class InvalidValue(SlotqError, ValueError):
         # The text, not the value: that may be huge, or not picklable.
         self.shown = None if value is _ABSENT else shown(value)
         tail = "" if self.shown is None else f", not {self.shown}"
-        super().__init__(f"{_one_line(name)} {_one_line(problem)}{tail}")
+        super().__init__(f"{one_line(name)} {one_line(problem)}{tail}")
 
 
 class JobNotFound(SlotqError):
@@ -121,7 +122,7 @@ class JobFailed(SlotqError):
         self.job_id = job_id
         self.error = error
         self.traceback = traceback
-        super().__init__(f"job {job_id} failed: {_one_line(error)}")
+        super().__init__(f"job {job_id} failed: {one_line(error)}")
 
 
 class JobCancelled(SlotqError):
@@ -165,8 +166,8 @@ class QueueBusy(SlotqError):
         self.path = os.fspath(path)
         self.waited_s = waited_s
         self.hint = hint
-        problem = _one_line(hint) or f"still locked by others after {waited_s:.1f} s"
-        super().__init__(f"{_one_line(self.path)}: {problem}")
+        problem = one_line(hint) or f"still locked by others after {waited_s:.1f} s"
+        super().__init__(f"{one_line(self.path)}: {problem}")
 
 
 class StoreError(SlotqError):
@@ -180,7 +181,7 @@ class StoreError(SlotqError):
     def __init__(self, *, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
         self.reason = reason
-        super().__init__(f"{_one_line(self.path)}: {_one_line(reason)}")
+        super().__init__(f"{one_line(self.path)}: {one_line(reason)}")
 
 
 class NotAQueue(StoreError):

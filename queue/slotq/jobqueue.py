@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, ParamSpec, TypeVar, Unpack, overload
 
+from typing_extensions import override
+
 from slotq import arguments, checks, payload
 from slotq.access import Steps, twin
 from slotq.clock import Clock
@@ -22,7 +24,7 @@ from slotq.policies import Policies
 from slotq.store import due, jobs, reads
 from slotq.store.jobs import Call, Terms
 from slotq.store.transaction import Tx
-from slotq.tasks import Task, name_of
+from slotq.tasks import Task, is_interactive, name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,8 +106,9 @@ class Queue(Overview, Policies):
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             named = name_of(function, name)
-            if named in self.tasks:
-                raise InvalidValue(name=f"task {named}", problem="is registered already")
+            if named in self.tasks and not is_interactive(function):
+                problem = "is registered already: give one of them another name="
+                raise InvalidValue(name=f"task {named}", problem=problem)
             parameters = Parameters(function, named)
             settings = settle(Settings(terms=Terms(task=named)), options, parameters)
             task = Task(function, settings, self, parameters)
@@ -229,6 +232,11 @@ class Queue(Overview, Policies):
     acancel = twin(cancel)
     aretry = twin(retry)
     adelete = twin(delete)
+
+    @override
+    def _decoded(self, job: Job) -> object:
+        task = self.tasks.get(job.task)
+        return job.result if task is None else task.parameters.convert_result(job.result)
 
     def _named(
         self,

@@ -98,7 +98,8 @@ class Job(Sourced):
             timeout: Seconds; None to wait for as long as it takes.
 
         Returns:
-            Its result as a JSON value; None without ``store_result``.
+            Its result, in the annotated type if its task is registered with this queue, else as a
+            JSON value; None without ``store_result``.
 
         Raises:
             JobFailed: It failed for good.

@@ -108,7 +108,8 @@ class Overview(Access):
         for pause_s in _looks(timeout):
             job = self.job(job_id)
             if job.finished_at is not None:
-                return _result(job)
+                _check_end(job)
+                return self._decoded(job)
             time.sleep(pause_s)
         raise _late(job_id, timeout)
 
@@ -117,7 +118,8 @@ class Overview(Access):
         for pause_s in _looks(timeout):
             job = await self.ajob(job_id)
             if job.finished_at is not None:
-                return _result(job)
+                _check_end(job)
+                return self._decoded(job)
             await asyncio.sleep(pause_s)
         raise _late(job_id, timeout)
 
@@ -128,6 +130,10 @@ class Overview(Access):
     aqueues = twin(queues)
     aworkers = twin(workers)
     astats = twin(stats)
+
+    def _decoded(self, job: Job) -> object:
+        """Return the result of a job; who knows its task returns it in its type."""
+        return job.result
 
     def _handle_due(self) -> None:
         """Handle what has fallen due, without the write lock if there is nothing."""
@@ -160,9 +166,9 @@ def _late(job_id: int, timeout: float | None) -> TimeoutError:
     return TimeoutError(f"job {job_id} has not ended within {timeout} s")
 
 
-def _result(job: Job) -> object:
+def _check_end(job: Job) -> None:
+    """Check that a job has ended well."""
     if job.state == "failed":
         raise JobFailed(job_id=job.id, error=job.error or "", traceback=job.traceback)
     if job.state == "cancelled":
         raise JobCancelled(job_id=job.id)
-    return job.result

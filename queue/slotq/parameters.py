@@ -109,6 +109,20 @@ class Parameters:
                 bound.arguments[name] = self._convert(name, value, hint)
         return list(bound.args), dict(bound.kwargs)
 
+    def convert_result(self, value: object) -> object:
+        """Return a decoded result as the type that the function says it returns.
+
+        Where that cannot be told or does not fit, the value stays what it is in JSON: the body has
+        returned it, whatever its annotation says.
+        """
+        if value is None:
+            return None
+        try:
+            hints = typing.get_type_hints(inspect.unwrap(self._function), include_extras=True)
+            return payload.convert(value, hints.get("return", Any), f"{self._task}() -> result")
+        except Exception:  # noqa: BLE001  # resolving an annotation runs what it says
+            return value
+
     def _convert(self, name: str, value: object, hint: object) -> object:
         if hint is object:
             return value

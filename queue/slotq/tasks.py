@@ -63,6 +63,7 @@ class Task(Generic[P, R_co]):
     ) -> None:
         # For help() and inspect.signature(); with what was set on the function left on it.
         functools.update_wrapper(self, function, updated=())
+        self._within: str = getattr(function, "__qualname__", settings.terms.task)
         self.name = settings.terms.task
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
@@ -73,6 +74,11 @@ class Task(Generic[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the function here and now; no job, no limit."""
         return self.function(*args, **kwargs)
+
+    @override
+    def __reduce__(self) -> str:
+        # By reference, like any function: the module's name for it is this task.
+        return self._within
 
     @override
     def __repr__(self) -> str:
@@ -137,7 +143,15 @@ class Task(Generic[P, R_co]):
 
     def _call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Call:
         parameters = self.parameters
-        parameters.check(args, kwargs)
+        try:
+            parameters.check(args, kwargs)
+        except InvalidValue as error:
+            options = sorted(kwargs.keys() & Options.__annotations__.keys() - parameters.names)
+            if not options:
+                raise
+            given = ", ".join(f"{name}=..." for name in options)
+            problem = f"{error.problem}; options go before: .options({given}).enqueue(...)"
+            raise InvalidValue(name=error.name, problem=problem) from None
         texts = payload.encode_args(args, kwargs, max_bytes=self._queue.max_payload)
         if not parameters.fits(args, kwargs):
             # What the body will get. A key is made of that, so that a value has one key, however
@@ -194,6 +208,13 @@ def name_of(function: object, name: object = None) -> str:
     # The same whether a package is run or its __main__ imported.
     module = module.removesuffix(".__main__")
     return checks.text("name", f"{module}.{within}".replace("<locals>.", ""))
+
+
+def is_interactive(function: object) -> bool:
+    """Tell whether a function was typed at a prompt, where it may be typed again."""
+    main = sys.modules["__main__"]
+    typed: str | None = getattr(function, "__module__", None)
+    return typed == "__main__" and main.__spec__ is None and not hasattr(main, "__file__")
 
 
 def _name_of_main() -> str:

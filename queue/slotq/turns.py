@@ -11,13 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slotq.errors import FileReplaced, NotAQueue, QueueBusy, SchemaTooNew, SlotqError, StoreError
+from slotq.errors import (
+    FileReplaced,
+    NotAQueue,
+    QueueBusy,
+    SchemaTooNew,
+    SlotqError,
+    StoreError,
+    one_line,
+)
 from slotq.jobqueue import Queue
 from slotq.store import due, leases, workers
 from slotq.store.claims import UNKNOWN_BATCH, Claim, Claimer, claim
-from slotq.store.leases import Outcome
+from slotq.store.leases import Failure, Outcome
 from slotq.store.workers import Registration
-from slotq.wake import Bell
+from slotq.wake import Bell, sweep
 
 logger = logging.getLogger("slotq.worker")
 
@@ -30,6 +38,8 @@ SET_BACK_MS: Final = 1_000
 # A turn that could not write is tried again, at first soon.
 FIRST_RETRY_S: Final = 0.05
 LAST_RETRY_S: Final = 2.0
+# Unknown tasks that a worker names in its log, each once.
+MOST_TOLD: Final = 100
 # Most ends written and most jobs claimed in one turn: some 50 ms, then others get theirs.
 BATCH: Final = 500
 
@@ -59,12 +69,18 @@ class Known:
 
     def __init__(self, tasks: Mapping[str, object]) -> None:
         self._tasks = tasks
+        self._told: set[str] = set()
         self.misses = 0
 
     def __contains__(self, name: object) -> bool:
-        is_known = name in self._tasks
-        self.misses += not is_known
-        return is_known
+        if name in self._tasks:
+            return True
+        self.misses += 1
+        text = one_line(str(name))
+        if text not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(text)
+            logger.warning("task %s is not known here; its jobs wait for a worker that does", text)
+        return False
 
 
 class Turns:
@@ -119,6 +135,7 @@ class Turns:
                 return False
             try:
                 with self._database.write() as tx:
+                    workers.drop_gone(tx)
                     self.worker_id = workers.register(tx, self._registration)
             except QueueBusy as error:
                 logger.warning("beginning: %s; trying again", error)
@@ -129,6 +146,7 @@ class Turns:
             reason = f"the pipe that wakes a worker cannot be made ({error.strerror})"
             raise StoreError(path=self._database.path, reason=reason) from error
         self._queue.ringer.hang(self._bell)
+        sweep(self._database.directory)
         return True
 
     def run(self) -> None:
@@ -190,20 +208,27 @@ class Turns:
         free = self._registration.slots - len(self._running) + len(ended)
         want = 0 if self._stopping else min(free, BATCH)
         until: int | None = None
-        with self._database.write() as tx:
-            version = self._database.foreign_version(tx)
-            lost = [outcome.job_id for outcome in ended if not leases.end(tx, outcome)]
-            more = due.handle_due(tx)
-            self._known.misses = 0
-            claims = claim(tx, claimer, want)
-            # There may be jobs behind those that were put back.
-            more = more or self._known.misses >= UNKNOWN_BATCH
-            is_full = len(claims) == want
-            if not is_full:
-                until = due.next_due(tx)
-            is_idle = free == self._registration.slots and not claims and not more
-            is_done = is_idle and self._burst and not workers.has_work(tx, claimer.queues)
-            now = tx.now
+        leases_ended = {(outcome.job_id, outcome.token) for outcome in ended}
+        try:
+            with self._database.write() as tx:
+                version = self._database.foreign_version(tx)
+                lost = [outcome.job_id for outcome in ended if not leases.end(tx, outcome)]
+                more = due.handle_due(tx)
+                self._known.misses = 0
+                claims = claim(tx, claimer, want)
+                # There may be jobs behind those that were put back.
+                more = more or self._known.misses >= UNKNOWN_BATCH
+                is_full = len(claims) == want
+                if not is_full:
+                    until = due.next_due(tx)
+                is_idle = free == self._registration.slots and not claims and not more
+                is_done = is_idle and self._burst and not workers.has_work(tx, claimer.queues)
+                now = tx.now
+                # While nobody else can write: a heartbeat would take an end just written for a loss.
+                self._running.difference_update(leases_ended)
+        except BaseException:
+            self._running.update(leases_ended)
+            raise
         self._settle(claims, ended, lost)
         if ended and (is_full or self._registration.queues is not None):
             # Room that this turn made and this worker cannot fill; another may.
@@ -217,9 +242,17 @@ class Turns:
     def _settle(
         self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[int]
     ) -> None:
-        self._running.difference_update((outcome.job_id, outcome.token) for outcome in ended)
         for job_id in lost:
             logger.warning("job %d: its lease was lost, so its outcome is dropped", job_id)
+        for outcome in ended:
+            if isinstance(outcome.end, Failure) and outcome.job_id not in lost:
+                logger.warning(
+                    "job %d: attempt %d of %d failed: %s",
+                    outcome.job_id,
+                    outcome.attempt,
+                    outcome.max_attempts,
+                    one_line(outcome.end.error),
+                )
         self._running.update((each.id, each.token) for each in claims)
         if claims:
             self._begin(claims)

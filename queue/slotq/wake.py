@@ -25,7 +25,7 @@ HIDDEN: Final = "new-"
 # A folder's time of change ticks every few milliseconds: a listing this close to one may be old.
 SETTLED_NS: Final = 50_000_000
 # A FIFO that nobody reads is removed once it is this old; its worker opens it at once.
-STALE_S: Final = 60.0
+STALE_S: Final = 5.0
 # What poll says of a pipe that nobody reads.
 GONE: Final = select.POLLERR | select.POLLHUP
 

@@ -114,7 +114,10 @@ class Worker:
         loop = asyncio.get_running_loop()
 
         def on_signal(number: int) -> None:
-            logger.info("%s: no new jobs, waiting for those that run", signal.Signals(number).name)
+            logger.info(
+                "%s: no new jobs, waiting for those that run; once more ends it at once",
+                signal.Signals(number).name,
+            )
             self.stop()
             for each in handled:
                 loop.remove_signal_handler(each)

@@ -176,7 +176,7 @@ async def test_statistics_of_keys_agree_with_counting(queue: Queue, clock: Manua
             key = chance.choice(keys)
             task = body.options(delay=chance.choice((0, 0, 20)), queue=chance.choice(("p", "q")))
             await task.aenqueue(key, wait=chance.random() < 0.1)
-        await settled(queue)
+        await settled(queue, clock)
         for key in keys:
             compare(queue, clock, key)
         clock.advance(chance.choice((1_000, 7_000, 15_000)))
@@ -186,13 +186,16 @@ async def test_statistics_of_keys_agree_with_counting(queue: Queue, clock: Manua
     await serving
 
 
-async def settled(queue: Queue) -> None:
-    """Wait until no job can start any more, nor is about to end."""
+async def settled(queue: Queue, clock: ManualClock) -> None:
+    """Wait until no job can start any more, nor is about to end, nor is due."""
     async with asyncio.timeout(20):
         while True:
             before = await queue.astats()
             await asyncio.sleep(0.02)
             keys = await queue.akeys()
+            now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+            if any(job.run_at <= now for job in await queue.ajobs(state="scheduled", limit=1_000)):
+                continue
             if before == await queue.astats() and not any(startable(key) for key in keys):
                 return
 

@@ -27,9 +27,7 @@ def deaths(folder: Path, *names: str) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
-def test_death_at_any_statement_leaves_all_or_nothing(
-    tmp_path: Path, names: Sequence[str]
-) -> None:
+def test_death_at_any_statement_leaves_all_or_nothing(tmp_path: Path, names: Sequence[str]) -> None:
     found = deaths(tmp_path, *names)
     assert found.keys() == set(names)
     # BEGIN, the clock, COMMIT, and something between.

@@ -7,11 +7,12 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from slotq.store import migrate, statements
+from slotq.store import migrate, queries, statements
 
 STATEMENTS = {
     name: sql
-    for name, sql in vars(statements).items()
+    for module in (statements, queries)
+    for name, sql in vars(module).items()
     if isinstance(sql, str) and re.match("[A-Z]", name)
 }
 

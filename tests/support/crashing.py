@@ -169,7 +169,7 @@ def in_child(path: Path, action: Action | None, die_at: int) -> bool:
             random.seed(1)
             database = database_at(path, LATER_MS if action else START_MS)
             if action:
-                with database.read():  # opened before statements count
+                with database.write():  # opened, and the clock set, before statements count
                     pass
             Traced.left = die_at
             with database.write() as tx:
@@ -233,6 +233,7 @@ def main(folder: Path, names: list[str]) -> None:
         return
     template = folder / "template.db"
     assert not in_child(template, None, 0)
+    assert not in_child(template, lambda _: None, 0)
     check(template)
     deaths = {name: die_everywhere(folder, template, ACTIONS[name]) for name in names}
     print(json.dumps(deaths))  # noqa: T201

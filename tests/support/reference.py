@@ -236,7 +236,7 @@ class Reference(Line):
             self.seen["put back: another worker knows it"] += 1
         self.seen["put back"] += 1
         self.seen["put back again"] += job.misses > 0
-        job.state, job.run_at = "scheduled", self.now + wait
+        job.state, job.run_at, job.error = "scheduled", self.now + wait, "unknown task"
         job.misses += 1
 
     # Ends.

@@ -10,9 +10,11 @@ import pytest
 
 from slotq import InvalidValue, Queue, Worker
 from slotq.model import Order
+from slotq.store import jobs
+from slotq.store.jobs import Call, Terms
 from slotq.testing import ManualClock
 from support.procs import Process, auntil, until
-from support.serving import has_succeeded, serving, serving_in_thread
+from support.serving import has_passed, has_succeeded, serving, serving_in_thread
 
 
 def note(value: object = None) -> object:
@@ -407,3 +409,28 @@ def test_a_worker_serves_again_after_it_left(queue: Queue) -> None:
         with serving_in_thread(worker):
             until(has_succeeded(queue, count))
     assert {job.worker for job in queue.jobs()} == {1, 2}
+
+
+async def test_a_job_claimed_while_the_worker_is_cancelled_is_handed_back_too(
+    queue: Queue,
+) -> None:
+    begun: list[str] = []
+
+    @queue.task(name="t")
+    async def body() -> None:
+        begun.append("t")
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(Worker(queue).serve())
+    await auntil(queue.workers)
+    with queue.database.write() as tx:
+        job_id, _ = jobs.add(tx, Terms(task="t"), Call("[]", "{}", ""))
+        queue.ringer.ring()
+        # The turn that will claim it waits for this transaction by now.
+        await auntil(has_passed(0.1))
+        task.cancel()
+        await auntil(has_passed(0.02))
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+    assert begun == []
+    assert (queue.job(job_id).state, queue.job(job_id).attempt) == ("waiting", 0)

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from slotq.errors import JobNotFound
 from slotq.model import Job, Key, QueueInfo, ResultSource, Stats, Window, WorkerInfo
-from slotq.store import statements
+from slotq.store import queries, statements
 from slotq.store.rows import (
     cap_or_none,
     instant_or_none,
@@ -26,7 +26,7 @@ def job(reader: Reader, job_id: int, source: ResultSource | None, *, is_new: boo
     Raises:
         JobNotFound: There is none with this id.
     """
-    row = reader.row(statements.GET_JOB, (job_id,))
+    row = reader.row(queries.GET_JOB, (job_id,))
     if row is None:
         raise JobNotFound(job_id=job_id)
     return job_of(row, source, is_new=is_new)
@@ -50,11 +50,11 @@ def jobs(
         limit: Most jobs.
         after: Only jobs with a greater id.
     """
-    sql = statements.LIST_JOBS
+    sql = queries.LIST_JOBS
     if filters["state"] == "running":
-        sql = statements.LIST_JOBS_RUNNING
+        sql = queries.LIST_JOBS_RUNNING
     elif filters["key"]:
-        sql = statements.LIST_JOBS_OF_KEY
+        sql = queries.LIST_JOBS_OF_KEY
     rows = reader.rows(sql, {**filters, "limit": limit, "after": after})
     return [job_of(row, source) for row in rows]
 
@@ -63,7 +63,7 @@ def key(reader: Reader, name: str, now: int) -> Key:
     """Return a key as it stands; one that nothing is known of is idle."""
     limits = tuple(limit_of(row) for row in reader.rows(statements.LIMITS_FOR, (name,)))
     caps = [limit.max_running for limit in limits if limit.max_running is not None]
-    found = reader.row(statements.KEY_COUNTS, (name,))
+    found = reader.row(queries.KEY_COUNTS, (name,))
     if found is None:
         found = (-1, 0, 0, 0, 0, min(caps, default=None) or 2_147_483_647, 0, None, 0)
     key_id, held, running, waiting, scheduled, cap, seq, opens_at, paused = found
@@ -78,7 +78,7 @@ def key(reader: Reader, name: str, now: int) -> Key:
         held=held,
         waiting=waiting,
         scheduled=scheduled,
-        oldest_waiting_at=instant_or_none(reader.value(statements.OLDEST_OF_KEY, (key_id,))),
+        oldest_waiting_at=instant_or_none(reader.value(queries.OLDEST_OF_KEY, (key_id,))),
         max_running=cap_or_none(cap),
         starts=starts,
         max_starts=max_starts,
@@ -93,7 +93,7 @@ def key(reader: Reader, name: str, now: int) -> Key:
 
 def keys(reader: Reader, *, sort: KeySort, limit: int, now: int) -> list[Key]:
     """Return keys, the busiest first or by name."""
-    names = reader.rows(statements.LIST_KEYS, {"sort": sort, "limit": limit})
+    names = reader.rows(queries.LIST_KEYS, {"sort": sort, "limit": limit})
     return [key(reader, name, now) for (name,) in names]
 
 
@@ -111,7 +111,7 @@ def queues(reader: Reader) -> list[QueueInfo]:
             workers=workers,
         )
         for name, waiting, scheduled, running, cap, paused, oldest, workers in reader.rows(
-            statements.LIST_QUEUES
+            queries.LIST_QUEUES
         )
     ]
 
@@ -124,9 +124,9 @@ def workers(reader: Reader) -> list[WorkerInfo]:
 def stats(reader: Reader, *, file_bytes: int, log_bytes: int) -> Stats:
     """Return the whole file in numbers."""
     scheduled, waiting, running, held, keys, queues, limits, workers = reader.rows(
-        statements.COUNT_ALL
+        queries.COUNT_ALL
     )[0]
-    succeeded, failed, cancelled = reader.rows(statements.COUNT_FINISHED)[0]
+    succeeded, failed, cancelled = reader.rows(queries.COUNT_FINISHED)[0]
     return Stats(
         scheduled=scheduled,
         waiting=waiting,
@@ -150,7 +150,7 @@ def _fullest_window(
     """Return starts, max_starts and window of the window with the least room; None without one."""
     best: tuple[int, int | None, float | Window | None] = (0, None, None)
     for max_starts, window_ms, unit, period_start, since in reader.rows(
-        statements.KEY_WINDOWS, (key_id,)
+        queries.KEY_WINDOWS, (key_id,)
     ):
         begin = period_start if window_ms is None else now - window_ms + 1
         starts = seq - _last_before(reader, key_id, since, seq, begin)
@@ -164,7 +164,7 @@ def _last_before(reader: Reader, key_id: int, since: int, seq: int, begin: int) 
     low, high = since, seq
     while low < high:
         middle = (low + high + 1) // 2
-        at: int | None = reader.value(statements.MARK_OF, (key_id, middle))
+        at: int | None = reader.value(queries.MARK_OF, (key_id, middle))
         if at is None or at < begin:
             low = middle
         else:

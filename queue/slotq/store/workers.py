@@ -46,9 +46,14 @@ def register(tx: Tx, worker: Registration, worker_id: int | None = None) -> int:
 
 
 def see(tx: Tx, worker_id: int, worker: Registration) -> None:
-    """Note that a worker lives, and drop those that have not been seen for long."""
+    """Note that a worker lives, and drop those that do not."""
     if not tx.run(statements.SEE_WORKER, (tx.now, worker_id)):
         register(tx, worker, worker_id)
+    drop_gone(tx)
+
+
+def drop_gone(tx: Tx) -> None:
+    """Drop workers that have not been seen for long."""
     tx.run(statements.DROP_GONE_WORKERS, {"leases": GONE_LEASES, "now": tx.now})
 
 

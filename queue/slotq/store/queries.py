@@ -1,0 +1,93 @@
+"""Every SQL statement behind what people look at, by name; those of the jobs' way: statements.py."""
+
+from typing import Final
+
+GET_JOB: Final = "SELECT * FROM slotq_job_view WHERE id = ?"
+# One page by id. Each statement has the index that its filter needs; the rest is tested by row.
+LIST_JOBS: Final = """
+SELECT id, task, queue, key, cap, rank, state, run_at, expires_at, attempt, max_attempts,
+  created_at, started_at, finished_at, lease_until, worker_id, error
+FROM slotq_job_view
+WHERE id > :after AND (:state IS NULL OR state = :state) AND (:queue IS NULL OR queue = :queue)
+  AND (:task IS NULL OR task = :task) AND (:key IS NULL OR key = :key)
+ORDER BY id LIMIT :limit
+"""
+LIST_JOBS_OF_KEY: Final = """
+SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+FROM slotq_jobs j INDEXED BY slotq_jobs_key JOIN slotq_job_view v ON v.id = j.id
+WHERE j.key_id = (SELECT id FROM slotq_keys WHERE key = :key) AND j.key_id <> 0 AND j.id > :after
+  AND (:state IS NULL OR j.state = :state) AND (:queue IS NULL OR v.queue = :queue)
+  AND (:task IS NULL OR j.task = :task)
+ORDER BY j.id LIMIT :limit
+"""
+LIST_JOBS_RUNNING: Final = """
+SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+FROM slotq_jobs j INDEXED BY slotq_jobs_lease JOIN slotq_job_view v ON v.id = j.id
+WHERE j.lease_until IS NOT NULL AND j.id > :after AND :state = 'running'
+  AND (:key IS NULL OR v.key = :key) AND (:queue IS NULL OR v.queue = :queue)
+  AND (:task IS NULL OR j.task = :task)
+ORDER BY j.id LIMIT :limit
+"""
+# A group stands in several lanes of one queue, each with the group's running count.
+KEY_COUNTS: Final = """
+SELECT k.id, k.running - coalesce(sum(g.running), 0), coalesce(sum(g.running), 0),
+       coalesce(sum(g.waiting), 0), coalesce(sum(g.scheduled), 0), k.cap, k.seq, k.opens_at,
+       k.paused
+FROM slotq_keys k LEFT JOIN (
+  SELECT key_id, max(running) AS running, sum(waiting) AS waiting, sum(scheduled) AS scheduled
+  FROM slotq_lanes WHERE key_id = (SELECT id FROM slotq_keys WHERE key = ?1)
+  GROUP BY queue_id) g ON g.key_id = k.id
+WHERE k.key = ?1 AND k.id <> 0 GROUP BY k.id
+"""
+OLDEST_OF_KEY: Final = """
+SELECT min(o.run_at) FROM slotq_lanes l JOIN slotq_lane_oldest o ON o.lane_id = l.id
+WHERE l.key_id = ? AND l.head_id IS NOT NULL
+"""
+# The windows of the limits in force for a key, each with its count's beginning.
+KEY_WINDOWS: Final = """
+SELECT l.max_starts, l.window_ms, l.unit, l.period_start, kl.since
+FROM slotq_key_limits kl JOIN slotq_limits l ON l.id = kl.limit_id
+WHERE kl.key_id = ? AND l.max_starts IS NOT NULL ORDER BY kl.name
+"""
+# The mark that covers a number.
+MARK_OF: Final = """
+SELECT at FROM slotq_starts WHERE key_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
+"""
+LIST_KEYS: Final = """
+SELECT k.key FROM slotq_keys k LEFT JOIN (
+  SELECT key_id, sum(waiting) AS waiting, sum(scheduled) AS scheduled
+  FROM slotq_lanes GROUP BY key_id) g ON g.key_id = k.id
+WHERE k.id <> 0
+ORDER BY CASE :sort WHEN 'waiting' THEN -coalesce(g.waiting, 0)
+                    WHEN 'running' THEN -k.running
+                    WHEN 'scheduled' THEN -coalesce(g.scheduled, 0) END, k.key
+LIMIT :limit
+"""
+LIST_QUEUES: Final = """
+SELECT q.queue, coalesce(g.waiting, 0), coalesce(g.scheduled, 0), q.running, q.cap, q.paused,
+       (SELECT min(o.run_at) FROM slotq_lanes l JOIN slotq_lane_oldest o ON o.lane_id = l.id
+        WHERE l.queue_id = q.id AND l.head_id IS NOT NULL),
+       (SELECT count(*) FROM slotq_workers w WHERE w.queues = 'null'
+          OR EXISTS (SELECT 1 FROM json_each(w.queues) n WHERE n.value = q.queue))
+FROM slotq_queues q LEFT JOIN (
+  SELECT queue_id, sum(waiting) AS waiting, sum(scheduled) AS scheduled
+  FROM slotq_lanes GROUP BY queue_id) g ON g.queue_id = q.id
+ORDER BY q.queue
+"""
+COUNT_ALL: Final = """
+SELECT (SELECT coalesce(sum(scheduled), 0) FROM slotq_lanes),
+       (SELECT coalesce(sum(waiting), 0) FROM slotq_lanes),
+       (SELECT coalesce(sum(running), 0) FROM slotq_queues),
+       (SELECT coalesce(sum(slots), 0) FROM slotq_holds WHERE state = 'held'),
+       (SELECT count(*) FROM slotq_keys WHERE id <> 0),
+       (SELECT count(*) FROM slotq_queues),
+       (SELECT count(*) FROM slotq_limits),
+       (SELECT count(*) FROM slotq_workers)
+"""
+COUNT_FINISHED: Final = """
+SELECT count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'failed'),
+       count(*) FILTER (WHERE state = 'cancelled')
+FROM slotq_jobs INDEXED BY slotq_jobs_finished WHERE finished_at IS NOT NULL
+"""
