@@ -5,7 +5,6 @@ SlotqError
 ├── JobCancelled
 ├── JobFailed
 ├── JobNotFound
-├── LeaseLost
 ├── QueueBusy
 └── StoreError
     ├── FileReplaced
@@ -135,22 +134,6 @@ class JobCancelled(SlotqError):
     def __init__(self, *, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(f"job {job_id} was cancelled")
-
-
-class LeaseLost(SlotqError):
-    """The lease ended before the call: somebody else may have the job by now.
-
-    Nothing was changed.
-
-    Attributes:
-        job_id: The job.
-        token: The token of the lease that has ended.
-    """
-
-    def __init__(self, *, job_id: int, token: int) -> None:
-        self.job_id = job_id
-        self.token = token
-        super().__init__(f"job {job_id}: the lease with token {token} has ended")
 
 
 class QueueBusy(SlotqError):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 from pathlib import Path
 
@@ -144,9 +145,10 @@ async def test_an_unfit_connection_is_refused_with_the_reason(
     refused("not on", other)
     other.close()
     refused("closed", other)
-    elsewhere: list[sqlite3.Connection] = []
-    await asyncio.to_thread(lambda: elsewhere.append(sqlite3.connect(queue.path)))
-    refused("thread", elsewhere[0])
+    with ThreadPoolExecutor(1) as pool:
+        elsewhere = pool.submit(sqlite3.connect, queue.path).result()
+        refused("thread", elsewhere)
+        pool.submit(elsewhere.close).result()
     async with aiosqlite.connect(queue.path) as mine:
         refused("thread", mine)
     with pytest.raises(InvalidValue, match=r"^connection cannot be used"):

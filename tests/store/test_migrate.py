@@ -9,7 +9,8 @@ import pytest
 
 from slotq.errors import NotAQueue, SchemaTooNew
 from slotq.store import migrate
-from support.partner import Partner
+from support.partner import Partner, wait_until_taken
+from support.procs import until
 from support.stores import Stores, add, integrity, looking
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,7 +123,7 @@ def test_a_file_that_is_full_half_way_leaves_its_level(
 def test_many_migrate_at_once(
     stores: Stores, tmp_path: Path, partners: Callable[[int], list[Partner]]
 ) -> None:
-    """An empty database is there already, so that all see level 0 and nobody makes the file."""
+    """An empty database is there already, and the first of them meets a foreign writer."""
     path = tmp_path / "jobs.db"
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -132,6 +133,9 @@ def test_many_migrate_at_once(
     connection.execute("BEGIN IMMEDIATE")
     for each in everyone:
         each.tell("add", 1)
+    lock = tmp_path / "jobs.db-slotq" / "lock"
+    until(lock.exists)
+    wait_until_taken(lock)
     connection.execute("ROLLBACK")
     ids = sorted(job_id for each in everyone for job_id in each.hear_ids())
     connection.close()

@@ -477,6 +477,20 @@ def test_a_link_that_leads_elsewhere_is_noticed(stores: Stores, tmp_path: Path) 
         add(database)
 
 
+def test_what_a_block_gave_is_of_no_use_after_it(stores: Stores, tmp_path: Path) -> None:
+    database = stores.open()
+    add(database)
+    with database.write() as tx:
+        add_inside(tx)
+    with database.read() as reader:
+        assert reader.value("SELECT count(*) FROM slotq_jobs") == 2
+    for left in (tx, reader):
+        with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
+            left.rows("SELECT 1")
+    database.close()
+    assert open_files(tmp_path) == []
+
+
 def test_a_block_that_is_dropped_unleft_lets_go(stores: Stores) -> None:
     database = stores.open(lock_timeout_s=SHORT_S)
     add(database)

@@ -208,19 +208,24 @@ class Doer:
         assert self._turnstile is not None
         self._turnstile.leave()
 
-    def count_up(self, directory: str, total: int) -> int:
-        """Change a number in a file under the turnstile only; return how often this one did."""
+    def count_up(self, directory: str, me: int, least: int, most: int) -> int:
+        """Count turns in a file that nothing but the turnstile guards; return those of this one.
+
+        They count from when all have come, until all have had some or there were very many.
+        """
         turnstile = Turnstile(Path(directory))
-        number = Path(directory, "number")
+        counts = Path(directory, "counts")
         mine = 0
         while True:
             assert turnstile.enter(time.monotonic() + PATIENCE_S)
             try:
-                now = int(number.read_text("ascii"))
-                if now >= total:
+                now: list[int] = json.loads(counts.read_bytes())
+                if min(now) > least or sum(now) > most:
                     return mine
-                number.write_text(str(now + 1), "ascii")
-                mine += 1
+                if min(now) > 0 or now[me] == 0:
+                    now[me] += 1
+                    mine += 1
+                    counts.write_text(json.dumps(now), "ascii")
             finally:
                 turnstile.leave()
 

@@ -31,12 +31,15 @@ class Reference(Line):
     Attributes:
         kept: The instant kept in the file.
         latest: The latest instant since the clock was last set back by more than a little.
+        blurred: A calendar window was set while the clock stood a little before ``latest``, perhaps
+            in the period before: of starts in the next one it learns too late.
         known: The tasks that each registered worker knows.
     """
 
     def __init__(self, *, floor: int = KEYED_FLOOR) -> None:
         super().__init__(floor=floor)
         self.kept = self.latest = 0
+        self.blurred = False
         self.last_id = 0
         self.lanes: set[tuple[str, str, int | None]] = set()
         self.known: list[Collection[str]] = []
@@ -57,6 +60,7 @@ class Reference(Line):
     def _step_back(self, now: int) -> None:
         """Nothing waits longer for a clock that was set back than its window, lease or TTL."""
         self.now = self.kept = self.latest = now
+        self.blurred = False
         self.seen["stepped back"] += 1
         self.limits.step_back(now)
         for job in self.running():

@@ -88,8 +88,9 @@ class TwinCore:
 
     @property
     def steady_now(self) -> int | None:
-        """The instant of the last transaction; None if the clock has gone back a little since."""
-        return self.model.now if self.model.now >= self.model.latest else None
+        """The instant of the last transaction; None if a clock that went back a little blurs it."""
+        steady = self.model.now >= self.model.latest and not self.model.blurred
+        return self.model.now if steady else None
 
     def check(self) -> None:
         """Recount the file, and compare all its rows with the model."""

@@ -45,6 +45,7 @@ class TwinLimits(TwinCore):
             return False
         self._note_edit(where, target.name, old.parts if old else None, parts)
         model = self.model
+        model.blurred |= parts.unit is not None and model.now < model.latest
         model.limits.set(where, target.name, parts, now=model.now, seen_at=model.kept)
         return True
 

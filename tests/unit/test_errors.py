@@ -11,7 +11,6 @@ from slotq.errors import (
     JobCancelled,
     JobFailed,
     JobNotFound,
-    LeaseLost,
     NotAQueue,
     QueueBusy,
     SchemaTooNew,
@@ -40,11 +39,6 @@ SAMPLES: list[tuple[SlotqError, str, dict[str, object]]] = [
         {"job_id": 7, "error": "ValueError: no\nmore", "traceback": "Traceback ..."},
     ),
     (JobCancelled(job_id=7), "job 7 was cancelled", {"job_id": 7}),
-    (
-        LeaseLost(job_id=7, token=3),
-        "job 7: the lease with token 3 has ended",
-        {"job_id": 7, "token": 3},
-    ),
     (
         QueueBusy(path=PATH, waited_s=5.04),
         "/data/jobs.db: still locked by others after 5.0 s",

@@ -101,7 +101,7 @@ class Database:
             if isinstance(told, QueueBusy):
                 told = QueueBusy(path=self.path, waited_s=told.waited_s, hint=FIRST_USE_HINT)
             raise told from error
-        with joined(connection, self.path, self.clock, deadline) as tx:
+        with joined(connection, self.path, self.clock, began=began, deadline=deadline) as tx:
             yield tx
         self.log.joined()
 

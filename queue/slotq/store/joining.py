@@ -17,7 +17,7 @@ from slotq.store.transaction import Tx
 
 @contextmanager
 def joined(
-    connection: sqlite3.Connection, path: Path, clock: Clock, deadline: float
+    connection: sqlite3.Connection, path: Path, clock: Clock, *, began: float, deadline: float
 ) -> Generator[Tx]:
     """Write with the caller's connection; an exception undoes only what the block did.
 
@@ -29,7 +29,6 @@ def joined(
         QueueBusy: Others kept the lock until the deadline; at once if the transaction has read
             before it wrote, and somebody has written since.
     """
-    began = time.monotonic()
     text_factory = connection.text_factory
     try:
         cursor = _checked(connection, path)

@@ -1,7 +1,7 @@
 """What runs inside one transaction: its statements, and the one instant at which all happens."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from slotq.clock import Clock
@@ -76,10 +76,6 @@ class Tx(Reader):
     def run(self, sql: str, parameters: Parameters = ()) -> int:
         """Run a statement that returns no rows; return how many it changed."""
         return self._cursor.execute(sql, parameters).rowcount
-
-    def many(self, sql: str, parameters: Iterable[Parameters]) -> None:
-        """Run a statement once for each set of parameters."""
-        self._cursor.executemany(sql, parameters)
 
     def turn_periods(self) -> None:
         """Bring calendar windows that are over to the period of now."""
