@@ -40,7 +40,8 @@ class Options(TypedDict, total=False):
     - timeout: seconds or a timedelta for the body; default 300; None for as long as it likes.
     - dedupe: while a job with this value is scheduled, waiting or running, enqueue returns that one.
     - store_result: whether to keep what the body returns; default True.
-    - connection: enqueue in this connection's open transaction.
+    - connection: enqueue in this connection's open transaction. From then on its automatic
+      checkpoints are off (``wal_autocheckpoint`` 0): the queue folds the log.
     """
 
     queue: str

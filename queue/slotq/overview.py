@@ -1,6 +1,7 @@
 """What is to be seen of a queue: jobs and their ends, keys, queues, workers, numbers."""
 
 import asyncio
+import functools
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -106,7 +107,7 @@ class Overview(Access):
     def wait_for(self, job_id: int, *, timeout: float | None = None) -> object:
         """Wait for a job to end; see ``Job.wait``."""
         for pause_s in _looks(timeout):
-            job = self.job(job_id)
+            job = self._look(job_id)
             if job.finished_at is not None:
                 _check_end(job)
                 return self._decoded(job)
@@ -116,7 +117,7 @@ class Overview(Access):
     async def await_for(self, job_id: int, *, timeout: float | None = None) -> object:  # noqa: ASYNC109
         """Wait for a job to end without blocking the event loop; see ``Job.await_result``."""
         for pause_s in _looks(timeout):
-            job = await self.ajob(job_id)
+            job = await self.hop(functools.partial(self._look, job_id), None)
             if job.finished_at is not None:
                 _check_end(job)
                 return self._decoded(job)
@@ -130,6 +131,11 @@ class Overview(Access):
     aqueues = twin(queues)
     aworkers = twin(workers)
     astats = twin(stats)
+
+    def _look(self, job_id: int) -> Job:
+        """Return a job as it is once what is due is handled: without a worker nobody else would."""
+        self._handle_due()
+        return self.job(job_id)
 
     def _decoded(self, job: Job) -> object:
         """Return the result of a job; who knows its task returns it in its type."""

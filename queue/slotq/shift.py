@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from slotq.store.claims import Claim
 from slotq.store.leases import End, HandBack
 from slotq.store.workers import Registration
 from slotq.turns import Turns
+
+logger = logging.getLogger("slotq.worker")
 
 # How long cancelled bodies may take to end when the file has gone.
 FAREWELL_S: Final = 1.0
@@ -44,6 +47,8 @@ class Shift:
         self._tasks: set[asyncio.Task[End]] = set()
         self._threads = ThreadPoolExecutor(registration.slots, thread_name_prefix="slotq-job")
         self._server = asyncio.current_task()
+        # A task that was cancelled once, and went on to serve, is not being cancelled now.
+        self._cancelled_before = 0 if self._server is None else self._server.cancelling()
 
     def stop(self) -> None:
         """Claim nothing more, and end when the bodies have ended; from any thread."""
@@ -109,7 +114,7 @@ class Shift:
             task.cancel()
 
     def _is_cancelled(self) -> bool:
-        return self._server is not None and self._server.cancelling() > 0
+        return self._server is not None and self._server.cancelling() > self._cancelled_before
 
     def _begin(self, claims: Sequence[Claim]) -> None:
         """Start bodies; called by the thread of the turns."""
@@ -118,9 +123,14 @@ class Shift:
         if on_loop:
             self._loop.call_soon_threadsafe(self._begin_async, on_loop)
         for body in bodies:
-            if not body.is_async:
+            if body.is_async:
+                continue
+            try:
                 # A context of its own: what a body sets is not there for the next on its thread.
                 self._threads.submit(contextvars.Context().run, self._in_thread, body)
+            except RuntimeError as error:  # no more threads are to be had
+                logger.warning("no thread to run a job in: %s", error)
+                self._turns.post(body.outcome(HandBack()))
 
     def _begin_async(self, bodies: Sequence[Body]) -> None:
         for body in bodies:

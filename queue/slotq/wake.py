@@ -73,6 +73,11 @@ class Bell:
             if self._is_open:
                 _write(self._fd)
 
+    def let_go(self) -> None:
+        """Close the FIFO in a forked child: while it had it open, its worker would seem alive."""
+        self._is_open = False
+        os.close(self._fd)
+
     def close(self) -> None:
         """Remove the FIFO."""
         with self._lock:
@@ -139,6 +144,10 @@ class Ringer:
 
     def renew(self) -> None:
         """Begin anew in a forked child: another thread of the parent may be in the middle of it."""
+        for fd in self._fds.values():
+            os.close(fd)
+        for bell in self._bells.values():
+            bell.let_go()
         self._lock = threading.Lock()
         self._poll = select.poll()
         self._bells = {}

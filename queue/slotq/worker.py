@@ -127,6 +127,7 @@ class Worker:
 
         handled = (signal.SIGTERM, signal.SIGINT)
         is_main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.getsignal(number) for number in handled}
         if is_main:
             for number in handled:
                 loop.add_signal_handler(number, on_signal, number)
@@ -137,7 +138,9 @@ class Worker:
                 with contextlib.suppress(ValueError, RuntimeError):
                     loop.remove_signal_handler(number)
             if is_main:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+                for number, handler in before.items():
+                    # None stands for one that was not set from Python, and cannot be set again.
+                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _registration(self) -> Registration:
         return Registration(

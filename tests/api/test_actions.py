@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from slotq import InvalidValue, Job, JobNotFound, Queue, Worker
+from slotq import InvalidValue, Job, JobCancelled, JobNotFound, Queue, Worker
 from slotq.testing import ManualClock
 from support.procs import auntil
 from support.wrongly import wrongly
@@ -271,3 +272,12 @@ def test_jobs_of_one_moment_start_in_the_order_of_their_ids(queue: Queue) -> Non
     queue.set_limit("k", max_running=1)
     Worker(queue, slots=4, burst=True).run()
     assert started == list(range(100))
+
+
+def test_waiting_for_a_job_that_expires_ends_without_any_worker(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Queue(tmp_path / "jobs.db", clock=clock) as queue:
+        job = queue.enqueue("t", expires=10)
+        clock.advance(10_000)
+        with pytest.raises(JobCancelled):
+            job.wait(timeout=10)

@@ -113,3 +113,15 @@ def test_python_block_runs(block: Block, tmp_path: Path) -> None:
         timeout=TIME_LIMIT_S,
     )
     assert done.returncode == 0, f"{block.place}\n{done.stdout}{done.stderr}"
+
+
+def test_each_guarantee_names_tests_that_are_there() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if re.match(r"\| G\d+ \|", line)]
+    assert len(rows) > 10
+    for row in rows:
+        named = re.findall(r"`([a-z_]+/test_[a-z_]+\.py)(?:::(test_\w+))?`", row)
+        assert named, row
+        for file, test in named:
+            code = (ROOT / "tests" / file).read_text(encoding="utf-8")
+            assert f"def {test or 'test_'}" in code or "TestCase" in code, (file, test)

@@ -121,8 +121,8 @@ def _limits(rows: Rows, model: Reference) -> None:
 
 
 def _queues_and_lanes(rows: Rows, model: Reference) -> None:
-    assert {row.queue: (bool(row.paused), row.starts, row.dry) for row in rows.queues.values()} == {
-        name: (queue.paused, queue.starts, queue.dry) for name, queue in model.queues.items()
+    assert {row.queue: (bool(row.paused), row.dry) for row in rows.queues.values()} == {
+        name: (queue.paused, queue.dry) for name, queue in model.queues.items()
     }
     lanes = {
         (

@@ -107,7 +107,7 @@ ORDER = (
            claims.claim),
     Mutant("floor off by one", "q.dry < ?2", "q.dry <= ?2", "OFFER_FAIR"),
     Mutant("dry not reset", "THEN dry + 1 ELSE 0 END", "THEN dry + 1 ELSE dry END"),
-    Mutant("starts not counted", "starts = starts + 1", "starts = starts"),
+    Mutant("starts not counted", "starts = starts + 1", "starts = 1"),
     Mutant("new lane in no order", "(fair, robin, fifo) = (SELECT o.fair, o.robin, o.fifo FROM slotq_orders o),", ""),
 )
 WINDOWS = (

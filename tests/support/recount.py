@@ -80,7 +80,6 @@ class QueueRow(NamedTuple):
     cap: int
     paused: int
     running: int
-    starts: int
     dry: int
 
 

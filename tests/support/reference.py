@@ -227,9 +227,9 @@ class Reference(Line):
         job.misses = 0
         job.lease_until = self.now + (job.lease_ms or 0)
         queue = self.queues[job.queue]
-        queue.starts += 1
+        self.starts += 1
         queue.dry = 0 if job.key else queue.dry + 1
-        self.last_start[job.queue, job.key] = queue.starts
+        self.last_start[job.queue, job.key] = self.starts
         if job.key:
             self.limits.take(job.key, 1, self.now)
 

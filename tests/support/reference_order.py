@@ -50,10 +50,9 @@ class Hold:
 
 @dataclass(slots=True)
 class Queue:
-    """A queue; starts counts its starts, dry those since the last keyed one."""
+    """A queue; dry counts its starts since the last keyed one."""
 
     paused: bool = False
-    starts: int = 0
     dry: int = 0
 
 
@@ -80,6 +79,7 @@ class Line:
         self.jobs: dict[int, Job] = {}
         self.holds: dict[int, Hold] = {}
         self.queues: dict[str, Queue] = {}
+        self.starts = 0
         self.last_start: dict[tuple[str, str], int] = {}
         self.limits = Limits()
         self.seen: Counter[str] = Counter()

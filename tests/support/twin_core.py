@@ -66,6 +66,9 @@ class TwinCore:
     @contextlib.contextmanager
     def both(self) -> Generator[Tx]:
         """Begin a transaction on the file and on the model, at the same instant."""
+        if self.clock.now_ms() < self.model.now:
+            # Which marks may have gone is judged by the instants they had.
+            self.check()
         with self.database.write() as tx:
             self.model.begin(self.clock.now_ms())
             assert tx.now == self.model.now

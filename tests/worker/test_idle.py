@@ -212,15 +212,18 @@ def test_a_worker_whose_slots_are_full_does_not_wake_itself(tmp_path: Path) -> N
 async def test_a_worker_with_free_slots_does_not_wake_itself(tmp_path: Path) -> None:
     """One turn begins a job, one ends it; the ring for others costs no third."""
     clock = CountingClock()
-    with Queue(tmp_path / "jobs.db", clock=clock) as queue:
+    path = tmp_path / "jobs.db"
+    # Who waits reads a clock too, so waits by another.
+    with Queue(path, clock=clock) as queue, Queue(path, clock=CountingClock()) as other:
         task = queue.task(name="t")(note)
         async with serving(Worker(queue, slots=4, queues=["default"])):
-            await task.enqueue().await_result(timeout=PATIENCE_S)
+            await other.await_for(task.enqueue().id, timeout=PATIENCE_S)
             clock.reads = 0
             for _ in range(100):
-                await task.enqueue().await_result(timeout=PATIENCE_S)
+                await other.await_for(task.enqueue().id, timeout=PATIENCE_S)
             assert clock.reads <= 550
         await queue.aclose()
+        await other.aclose()
 
 
 # The pipes themselves.

@@ -5,6 +5,7 @@ import contextlib
 import signal
 import threading
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -434,3 +435,55 @@ async def test_a_job_claimed_while_the_worker_is_cancelled_is_handed_back_too(
         await asyncio.wait_for(task, 20)
     assert begun == []
     assert (queue.job(job_id).state, queue.job(job_id).attempt) == ("waiting", 0)
+
+
+def test_run_gives_back_handlers_of_the_program(queue: Queue) -> None:
+    def mine(number: int, frame: FrameType | None) -> None: ...
+
+    before = {number: signal.signal(number, mine) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        Worker(queue, burst=True).run()
+        assert {signal.getsignal(number) for number in before} == {mine}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def test_a_task_that_was_cancelled_once_can_serve(queue: Queue) -> None:
+    """Its jobs must not be handed back again and again."""
+
+    @queue.task(name="t")
+    async def body() -> int:
+        await asyncio.sleep(0)
+        return 1
+
+    async def serve_after_all() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await Worker(queue, burst=True).serve()
+
+    job = body.enqueue()
+    server = asyncio.create_task(serve_after_all())
+    await asyncio.sleep(0)
+    server.cancel()
+    await server
+    assert (queue.job(job.id).state, queue.job(job.id).attempt) == ("succeeded", 1)
+
+
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_round_robin_lets_queues_of_different_age_take_turns(queue: Queue, first: str) -> None:
+    started: list[str] = []
+
+    @queue.task(name="t", key="{name}")
+    def body(name: str) -> None:
+        started.append(name)
+
+    body.options(queue="old").enqueue_many([("old",)] * 50)
+    Worker(queue, slots=1, order="round-robin", burst=True).run()
+    started.clear()
+    for name in sorted(("old", "new"), key=lambda name: name != first):
+        body.options(queue=name).enqueue_many([(name,)] * 10)
+    Worker(queue, slots=1, order="round-robin", burst=True).run()
+    pairs = [set(started[place : place + 2]) for place in range(0, 20, 2)]
+    assert pairs == [{"old", "new"}] * 10

@@ -4,12 +4,10 @@ from typing import Final
 
 import slotq
 
-DONE: Final = 0
 FAILED: Final = 1
 """A run-time error; it is told in one line."""
 USAGE: Final = 2
 """The command was given something that it cannot take."""
-INTERRUPTED: Final = 130
 
 MOST_CHARACTERS: Final = 500
 

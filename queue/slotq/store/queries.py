@@ -3,7 +3,8 @@
 from typing import Final
 
 GET_JOB: Final = "SELECT * FROM slotq_job_view WHERE id = ?"
-# One page by id. Each statement has the index that its filter needs; the rest is tested by row.
+# One page by id. A key, and the states that are few among many, have an index each; what else is
+# asked for is tested row by row.
 LIST_JOBS: Final = """
 SELECT id, task, queue, key, cap, rank, state, run_at, expires_at, attempt, max_attempts,
   created_at, started_at, finished_at, lease_until, worker_id, error
@@ -18,6 +19,15 @@ SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires
 FROM slotq_jobs j INDEXED BY slotq_jobs_key JOIN slotq_job_view v ON v.id = j.id
 WHERE j.key_id = (SELECT id FROM slotq_keys WHERE key = :key) AND j.key_id <> 0 AND j.id > :after
   AND (:state IS NULL OR j.state = :state) AND (:queue IS NULL OR v.queue = :queue)
+  AND (:task IS NULL OR j.task = :task)
+ORDER BY j.id LIMIT :limit
+"""
+LIST_JOBS_UNSUCCESSFUL: Final = """
+SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+FROM slotq_jobs j INDEXED BY slotq_jobs_unsuccessful JOIN slotq_job_view v ON v.id = j.id
+WHERE (j.state = 'failed' OR j.state = 'cancelled') AND j.state = :state AND j.id > :after
+  AND (:key IS NULL OR v.key = :key) AND (:queue IS NULL OR v.queue = :queue)
   AND (:task IS NULL OR j.task = :task)
 ORDER BY j.id LIMIT :limit
 """

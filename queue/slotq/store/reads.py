@@ -55,6 +55,8 @@ def jobs(
         sql = queries.LIST_JOBS_RUNNING
     elif filters["key"]:
         sql = queries.LIST_JOBS_OF_KEY
+    elif filters["state"] in {"failed", "cancelled"}:
+        sql = queries.LIST_JOBS_UNSUCCESSFUL
     rows = reader.rows(sql, {**filters, "limit": limit, "after": after})
     return [job_of(row, source) for row in rows]
 

@@ -17,21 +17,22 @@
 
 -- One row. now: the last instant used, at most a second old. period_end: when the next calendar
 -- window of any limit turns over, kept here so that a file without limits need not ask for it.
+-- starts: a counter that orders the starts of all queues.
 CREATE TABLE slotq_clock (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   now INTEGER NOT NULL,
-  period_end INTEGER
+  period_end INTEGER,
+  starts INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO slotq_clock (id, now) VALUES (1, 0);
 
--- dry: unkeyed starts since the last keyed one. starts: a counter that orders starts in a queue.
+-- dry: unkeyed starts since the last keyed one.
 CREATE TABLE slotq_queues (
   id INTEGER PRIMARY KEY,
   queue TEXT NOT NULL UNIQUE,
   cap INTEGER NOT NULL DEFAULT 2147483647,
   paused INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
   running INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
-  starts INTEGER NOT NULL DEFAULT 0,
   dry INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
@@ -140,6 +141,9 @@ CREATE INDEX slotq_jobs_lease ON slotq_jobs (lease_until) WHERE lease_until IS N
 CREATE INDEX slotq_jobs_finished ON slotq_jobs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX slotq_jobs_expires ON slotq_jobs (expires_at)
   WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'waiting');
+-- What people look for among many that succeeded.
+CREATE INDEX slotq_jobs_unsuccessful ON slotq_jobs (state, id)
+  WHERE state = 'failed' OR state = 'cancelled';
 CREATE INDEX slotq_jobs_key ON slotq_jobs (key_id, id) WHERE key_id <> 0;
 CREATE UNIQUE INDEX slotq_jobs_dedupe ON slotq_jobs (dedupe)
   WHERE dedupe IS NOT NULL AND finished_at IS NULL;
@@ -351,13 +355,14 @@ CREATE TRIGGER slotq_job_start AFTER UPDATE OF state ON slotq_jobs
 WHEN OLD.state <> 'running' AND NEW.state = 'running' BEGIN
   SELECT RAISE(ROLLBACK, 'only a waiting job starts, with a new token')
     WHERE OLD.state <> 'waiting' OR NEW.token <= OLD.token;
+  UPDATE slotq_clock SET starts = starts + 1;
   UPDATE slotq_queues
-    SET running = running + 1, starts = starts + 1,
+    SET running = running + 1,
         dry = CASE WHEN NEW.key_id = 0 THEN dry + 1 ELSE 0 END
     WHERE id = NEW.queue_id;
   UPDATE slotq_lanes
     SET waiting = waiting - 1, running = running + 1,
-        last_start = (SELECT q.starts FROM slotq_queues q WHERE q.id = NEW.queue_id),
+        last_start = (SELECT c.starts FROM slotq_clock c),
         (head_rank, head_run_at, head_id) = (
           SELECT j.rank, j.run_at, j.id FROM slotq_jobs j
           WHERE j.lane_id = slotq_lanes.id AND j.state = 'waiting'
@@ -365,7 +370,7 @@ WHEN OLD.state <> 'running' AND NEW.state = 'running' BEGIN
     WHERE id = NEW.lane_id;
   UPDATE slotq_lanes
     SET running = running + 1,
-        last_start = (SELECT q.starts FROM slotq_queues q WHERE q.id = NEW.queue_id)
+        last_start = (SELECT c.starts FROM slotq_clock c)
     WHERE key_id = NEW.key_id AND queue_id = NEW.queue_id AND id <> NEW.lane_id;
   UPDATE slotq_keys
     SET running = running + 1, seq = seq + (span > 0), started_at = NEW.started_at
@@ -627,6 +632,7 @@ CREATE TRIGGER slotq_clock_back AFTER UPDATE OF now ON slotq_clock WHEN NEW.now 
   UPDATE slotq_jobs SET lease_until = NEW.now + lease_ms
     WHERE state = 'running' AND lease_until > NEW.now + lease_ms;
   UPDATE slotq_holds SET until = NEW.now + ttl_ms WHERE until > NEW.now + ttl_ms;
+  UPDATE slotq_workers SET seen_at = NEW.now WHERE seen_at > NEW.now;
   UPDATE slotq_keys
     SET opens_at = (SELECT max(o.opens_at) FROM slotq_key_opens o
                     WHERE o.key_id = slotq_keys.id AND o.opens_at > NEW.now)
