@@ -20,6 +20,7 @@ from slotq.errors import (
     StoreError,
     one_line,
 )
+from slotq.heartbeat import BEATS_PER_LEASE
 from slotq.jobqueue import Queue
 from slotq.store import due, leases, workers
 from slotq.store.claims import UNKNOWN_BATCH, Claim, Claimer, claim
@@ -119,6 +120,7 @@ class Turns:
         self._waiting = False
         self._bell: Bell | None = None
         self._next_identity_s = 0.0
+        self._last_now = 0
         self.worker_id = 0
 
     def register(self) -> bool:
@@ -202,6 +204,7 @@ class Turns:
                     workers.drop(tx, self.worker_id)
             except SlotqError as error:
                 logger.warning("leaving: %s", error)
+        self._queue.ringer.ring_here(but=self._bell)
 
     def _turn(self, claimer: Claimer, ended: Sequence[Outcome]) -> Pause | None:
         """Take one turn; return what to do until the next, or None when a burst is done."""
@@ -213,6 +216,11 @@ class Turns:
             with self._database.write() as tx:
                 version = self._database.foreign_version(tx)
                 lost = [outcome.job_id for outcome in ended if not leases.end(tx, outcome)]
+                if tx.now - self._last_now > self._registration.lease_ms / BEATS_PER_LEASE:
+                    # Busy bodies, a sleep of the host, a clock that was set: whichever it was, this
+                    # worker lives, and must not take back what runs in it.
+                    leases.renew(tx, self._running - leases_ended)
+                self._last_now = tx.now
                 more = due.handle_due(tx)
                 self._known.misses = 0
                 claims = claim(tx, claimer, want)
@@ -233,6 +241,10 @@ class Turns:
         if ended and (is_full or self._registration.queues is not None):
             # Room that this turn made and this worker cannot fill; another may.
             self._queue.ringer.ring(but=self._bell)
+        elif ended or claims:
+            # No foreign commit to a worker that shares our connection, so it would not see it: it
+            # must plan anew, or a burst must end.
+            self._queue.ringer.ring_here(but=self._bell)
         if is_done:
             return None
         if more or 0 < len(claims) == want < free:

@@ -114,12 +114,17 @@ class Ringer:
         with self._lock:
             self._bells.pop(bell.name, None)
 
-    def ring(self, *, but: Bell | None = None) -> None:
-        """Wake every idle worker, except the one that has this bell."""
+    def ring_here(self, *, but: Bell | None) -> None:
+        """Wake the idle workers of this process that share this queue, except one."""
         with self._lock:
             for bell in self._bells.values():
                 if bell is not but:
                     bell.ring()
+
+    def ring(self, *, but: Bell | None = None) -> None:
+        """Wake every idle worker, except the one that has this bell."""
+        self.ring_here(but=but)
+        with self._lock:
             try:
                 self._list()
             except FileNotFoundError:

@@ -49,10 +49,8 @@ WINDOWS = st.sampled_from(
 )
 EDGES_MS = (1, 999, 1_000, 1_001, LEASE_MS - 1, LEASE_MS, WINDOW_MS - 1, WINDOW_MS)
 STEPS_BACK_MS = (-1, -500, -999)
-# An hour before a day of 23 hours begins.
-BEGINNING_MS = 1_772_949_600_000
+BEGINNING_MS = 1_772_949_600_000  # an hour before clocks go forward in New York
 
-# Enough for each thing below to happen, and for 7 s.
 EXAMPLES = 80
 # What happens in so many examples at least once, whatever the dice say.
 HAPPENS = {

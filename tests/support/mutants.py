@@ -43,7 +43,7 @@ class Mutant:
             assert isinstance(self.where, FunctionType)
             source = self._mutated(textwrap.dedent(inspect.getsource(self.where)))
             scope = dict(self.where.__globals__)
-            exec(compile(source, "mutant", "exec"), scope)
+            exec(compile(source, "<mutant>", "exec"), scope)
             monkeypatch.setattr(self.where, "__code__", scope[self.where.__name__].__code__)
 
     def _mutated(self, text: str) -> str:

@@ -182,7 +182,7 @@ class Program:
     def tell_a_story(self) -> None:
         """Do several things that seldom come together."""
         twin, dice, key = self.twin, self.dice, self.dice.choice(self.keys)
-        kind = dice.randrange(9)
+        kind = dice.randrange(10)
         if kind == 0:
             lost = list(self.claims)
             self.claims += twin.lapse(dice.choice(ORDERS))
@@ -202,6 +202,8 @@ class Program:
             twin.meet_patterns(key, *dice.sample(("*", "t:*", "*:1"), 2))
         elif kind == 7:
             twin.begin_to_count(key, anew=dice.random() < 0.5)
+        elif kind == 8:
+            twin.retry_beside_its_double(key)
         else:
             twin.expire(key, delay_ms=dice.choice((0, 5_000)))
 

@@ -237,6 +237,13 @@ class Twin(TwinLimits):
         self.start_twice(key, 1, after_ms=1)
         self.set_limit(literal(key) if anew else "*", max_starts=2, window=Span(3_000))
 
+    def retry_beside_its_double(self, key: str) -> None:
+        """Try a job again while another with its dedupe value has not ended."""
+        (first,) = self.enqueue(key, dedupe="double")
+        self.cancel(first)
+        self.enqueue(key, dedupe="double")
+        self.retry(first)
+
     def expire(self, key: str, *, delay_ms: int) -> None:
         """Let a job reach the instant at which it may no longer start."""
         self.enqueue(key, delay_ms=delay_ms, expires_in_ms=1_000)

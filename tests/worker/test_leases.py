@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from slotq import Job, Queue, Worker
+from slotq.store.due import handle_due
 from slotq.testing import ManualClock
 from support.procs import auntil, until
-from support.serving import serving, serving_in_thread
+from support.serving import has_succeeded, serving, serving_in_thread
 
 # Heartbeats come in real time, each third of this: too seldom for a test to see one.
 LONG_S = 3_600
@@ -19,11 +20,11 @@ def now(clock: ManualClock) -> datetime:
 
 
 def lapse(queue: Queue, clock: ManualClock, job: Job) -> None:
-    """Let a job's lease lapse, and have somebody else notice."""
-    clock.advance(LONG_S * 1_000)
+    """Let a job's lease lapse, and have somebody else notice before its worker can."""
     with queue.database.write() as tx:
-        assert tx.now == clock.now_ms()
-    queue.key("nobody")
+        clock.advance(LONG_S * 1_000)
+        tx.now = clock.now_ms()
+        handle_due(tx)
     assert queue.job(job.id).error == "worker lost"
 
 
@@ -147,13 +148,12 @@ def test_a_job_whose_worker_is_always_lost_fails_in_the_end(
     job = body.enqueue()
     with serving_in_thread(Worker(queue, slots=4, lease=LONG_S)):
         until(lambda: len(begun) == 1)
-        clock.advance(LONG_S * 1_000)
-        until(lambda: queue.job(job.id).error == "worker lost")
+        lapse(queue, clock, job)
         assert queue.job(job.id).state == "scheduled"
         clock.advance(1_000)
         until(lambda: len(begun) == 2)
-        clock.advance(LONG_S * 1_000)
-        until(lambda: queue.job(job.id).state == "failed")
+        lapse(queue, clock, job)
+        assert queue.job(job.id).state == "failed"
         gate.set()
     found = queue.job(job.id)
     assert (found.state, found.attempt, found.error) == ("failed", 2, "worker lost")
@@ -239,3 +239,48 @@ async def test_heartbeats_end_with_the_worker(queue: Queue, clock: ManualClock) 
     async with serving(Worker(queue, lease=1)):
         await auntil(queue.workers)
     assert not [thread for thread in threading.enumerate() if thread.name == "slotq-heartbeat"]
+
+
+def test_a_clock_set_forward_makes_no_worker_take_back_its_own(
+    queue: Queue, clock: ManualClock
+) -> None:
+    gate, begun = threading.Event(), threading.Event()
+
+    def body() -> None:
+        begun.set()
+        gate.wait(30)
+
+    job = queue.task(name="t")(body).enqueue()
+    short = queue.task(name="short")(lambda: None)
+    with serving_in_thread(Worker(queue, slots=2, lease=LONG_S)):
+        begun.wait(20)
+        clock.advance(2 * LONG_S * 1_000)
+        short.enqueue()
+        until(has_succeeded(queue, 1))
+        assert queue.job(job.id).state == "running"
+        gate.set()
+    assert (queue.job(job.id).state, queue.job(job.id).attempt) == ("succeeded", 1)
+
+
+def test_what_one_worker_leaves_for_later_another_on_the_same_queue_does(
+    queue: Queue, clock: ManualClock
+) -> None:
+    """They share a connection, so neither sees the commits of the other as foreign ones."""
+    gate, begun = threading.Event(), threading.Event()
+
+    def body() -> None:
+        if not begun.is_set():
+            begun.set()
+            gate.wait(30)
+            raise ValueError
+
+    job = queue.task(name="t")(body).enqueue()
+    first, second = Worker(queue, slots=1), Worker(queue, slots=1)
+    with serving_in_thread(second):
+        with serving_in_thread(first):
+            begun.wait(20)
+            until(lambda: len(queue.workers()) == 2)
+            gate.set()
+            until(lambda: queue.job(job.id).state == "scheduled")
+        clock.advance(2_000)
+        until(has_succeeded(queue, 1))

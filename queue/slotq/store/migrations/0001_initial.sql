@@ -536,6 +536,9 @@ CREATE TRIGGER slotq_key_went AFTER DELETE ON slotq_keys BEGIN
   DELETE FROM slotq_starts WHERE key_id = OLD.id;
 END;
 
+CREATE TRIGGER slotq_queue_gone BEFORE DELETE ON slotq_queues BEGIN
+  SELECT RAISE(ABORT, 'a queue stays');
+END;
 CREATE TRIGGER slotq_queue_new AFTER INSERT ON slotq_queues BEGIN
   INSERT INTO slotq_reckon_queue VALUES (NEW.queue);
 END;
