@@ -27,7 +27,7 @@ from slotq.store.claims import Claim, Claimer, claim
 from slotq.store.connection import Database
 from slotq.store.due import handle_due
 from slotq.store.jobs import Call, Terms, add_many
-from slotq.store.leases import Outcome, Success, end
+from slotq.store.leases import Success, end
 from slotq.store.limits import Change, Span, Target, set_limit
 
 SIZES: Final = "1000x10,100000x100,1000000x1000,1000000x100000"
@@ -112,7 +112,7 @@ def turn(database: Database, who: Claimer, ended: Sequence[Claim], want: int) ->
     """Do what a worker does in one transaction."""
     with database.write() as tx:
         for job in ended:
-            end(tx, Outcome(job.id, job.token, job.attempt, job.max_attempts, Success(None)))
+            end(tx, job.lease, Success(None))
         handle_due(tx)
         return claim(tx, who, want)
 

@@ -1,6 +1,10 @@
 """An embedded job queue on SQLite with limits by key and fair claims."""
 
+import typing
+
 from slotq.clock import Clock, SystemClock
+from slotq.current import CurrentJob, current_job
+from slotq.endings import Discard, Retry, Snooze
 from slotq.errors import (
     FileReplaced,
     InvalidValue,
@@ -13,17 +17,24 @@ from slotq.errors import (
     SlotqError,
     StoreError,
 )
+from slotq.escapes import visible
+from slotq.hooks import RunEvent
 from slotq.jobqueue import Queue
 from slotq.keys import ANY, key, literal
-from slotq.model import Job, Key, Limit, QueueInfo, Stats, WorkerInfo
+from slotq.model import Bulk, Job, Key, Limit, QueueInfo, Reason, Stats, WorkerInfo
 from slotq.options import Options
 from slotq.policies import LimitHidden
 from slotq.tasks import Task
-from slotq.worker import Worker
+
+if typing.TYPE_CHECKING:
+    from slotq.worker import Worker
 
 __all__ = [
     "ANY",
+    "Bulk",
     "Clock",
+    "CurrentJob",
+    "Discard",
     "FileReplaced",
     "InvalidValue",
     "Job",
@@ -38,14 +49,31 @@ __all__ = [
     "Queue",
     "QueueBusy",
     "QueueInfo",
+    "Reason",
+    "Retry",
+    "RunEvent",
     "SchemaTooNew",
     "SlotqError",
+    "Snooze",
     "Stats",
     "StoreError",
     "SystemClock",
     "Task",
     "Worker",
     "WorkerInfo",
+    "current_job",
     "key",
     "literal",
+    "visible",
 ]
+
+if not typing.TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> object:
+        """Load what only workers need when it is asked for: asyncio costs as much as the rest."""
+        if name != "Worker":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from slotq.worker import Worker  # noqa: PLC0415
+
+        globals()[name] = Worker
+        return Worker

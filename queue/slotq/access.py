@@ -1,6 +1,5 @@
 """One queue file as the verbs reach it: read, written, and off the event loop."""
 
-import asyncio
 import functools
 import os
 from collections.abc import Callable, Coroutine, Generator
@@ -9,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
-import aiosqlite
 from typing_extensions import override
 
 from slotq import checks
@@ -139,13 +137,16 @@ class Access:
 
         With a connection of the caller's, call on the thread that it belongs to.
         """
-        if isinstance(connection, aiosqlite.Connection):
+        if callers.is_async(connection):
             return await callers.hop(connection, call)
         if connection is not None:
             return call()
         pid = os.getpid()
         if self._thread is None or self._thread[0] != pid:  # a forked child has no such thread
             self._thread = (pid, ThreadPoolExecutor(1, thread_name_prefix="slotq-call"))
+        # Loaded where there is a loop; see callers.is_async.
+        import asyncio  # noqa: PLC0415
+
         return await asyncio.get_running_loop().run_in_executor(self._thread[1], call)
 
 

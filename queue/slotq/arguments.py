@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from slotq import checks
+from slotq.errors import InvalidValue
 from slotq.keys import parse_subject
-from slotq.store.limits import Span, Target, Unset
+from slotq.periods import UNITS, period
+from slotq.store.limits import UNSET, Change, Span, Target, Unset
 
 MOST: Final = 1_000_000
 LONGEST_WINDOW_MS: Final = 366 * 86_400_000
@@ -31,16 +33,59 @@ def most(name: str, value: object) -> int | Unset | None:
 
 
 def span(value: object) -> Span | Unset | None:
-    """Return a sliding window."""
+    """Return a sliding window, or a calendar one without its zone."""
     if value is None or isinstance(value, Unset):
         return value
-    return Span(ms=checks.seconds_ms("window", value, low_ms=1, high_ms=LONGEST_WINDOW_MS))
+    if not isinstance(value, str):
+        return Span(ms=checks.seconds_ms("window", value, low_ms=1, high_ms=LONGEST_WINDOW_MS))
+    for unit in UNITS:
+        if value == unit:
+            return Span(unit=unit)
+    problem = f"must be a number of seconds, a timedelta, or one of {', '.join(UNITS)}"
+    raise InvalidValue(name="window", problem=problem, value=value)
 
 
-def target(key: object, name: object) -> Target:
-    """Return which limit a key or pattern and a name mean; the name may be ""."""
+def zone(value: object) -> str | Unset | None:
+    """Return the IANA name of a time zone that is known here."""
+    if value is None or isinstance(value, Unset):
+        return value
+    name = checks.text("timezone", value)
+    period("day", name, 0)  # refuses a zone that it does not know
+    return name
+
+
+def target(key: object, queue: object, name: object) -> Target:
+    """Return which limit a key, a pattern or a queue and a name mean; the name may be ""."""
+    if (key is None) == (queue is None):
+        raise InvalidValue(name="key", problem="or queue must be given, and not both")
+    named = "" if name == "" else checks.text("name", name)
+    if queue is not None:
+        return Target("queue", checks.text("queue", queue), named)
     subject = parse_subject(checks.text("key", key, high=2 * checks.KEY_CHARACTERS))
-    return Target.of(subject, "" if name == "" else checks.text("name", name))
+    return Target.of(subject, named)
+
+
+def change(
+    *,
+    of_queue: bool,
+    max_running: object,
+    max_starts: object,
+    window: object,
+    timezone: object,
+) -> Change:
+    """Return what is to change of a limit."""
+    changed = Change(
+        max_running=most("max_running", max_running),
+        max_starts=most("max_starts", max_starts),
+        window=span(window),
+        zone=zone(timezone),
+    )
+    starts = {"max_starts": max_starts, "window": window, "timezone": timezone}
+    for name, value in starts.items():
+        if of_queue and value is not None and value is not UNSET:
+            problem = "is for keys: the limit of a queue has max_running only"
+            raise InvalidValue(name=name, problem=problem)
+    return changed
 
 
 def editor(value: object) -> str:

@@ -2,16 +2,20 @@
 
 import asyncio
 import inspect
-import time
+import logging
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from slotq import payload
-from slotq.errors import InvalidValue
-from slotq.store.claims import Claim
-from slotq.store.leases import End, Failure, HandBack, Outcome, Success
+from slotq import backoff, payload
+from slotq.checks import fitted
+from slotq.current import CurrentJob
+from slotq.endings import Discard, Retry, Snooze
+from slotq.errors import InvalidValue, one_line
+from slotq.store.leases import Cancelled, End, Failure, HandBack, Success
 from slotq.tasks import Task
+
+logger = logging.getLogger("slotq.worker")
 
 MOST_ERROR: Final = 2_000
 MOST_TRACEBACK: Final = 50_000
@@ -21,10 +25,10 @@ class Body:
     """One run of one job."""
 
     def __init__(
-        self, claim: Claim, tasks: Mapping[str, Task[..., object]], max_bytes: int
+        self, job: CurrentJob, tasks: Mapping[str, Task[..., object]], max_bytes: int
     ) -> None:
-        self._claim = claim
-        self._task = tasks[claim.task]
+        self.job = job
+        self._task = tasks[job.task]
         self._max_bytes = max_bytes
 
     @property
@@ -32,34 +36,33 @@ class Body:
         """Whether it runs on the event loop."""
         return self._task.is_async
 
-    def outcome(self, end: End) -> Outcome:
-        """Return what to write for this way to end."""
-        claim = self._claim
-        return Outcome(claim.id, claim.token, claim.attempt, claim.max_attempts, end)
-
     def run(self) -> End:
         """Run it in this thread.
 
         A thread cannot be ended from outside: a body over its time keeps its slot until it
         returns, and has failed then, whatever it returned.
         """
-        began_s = time.monotonic()
+        if self.job.cancelled:
+            return Cancelled()  # asked for before its first step
+        self.job.begin()
         try:
             args, kwargs = self._arguments()
             result = self._task.function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # SystemExit ends the job, not the worker
-            return self._late(error) if self._is_late(began_s) else failure(error)
-        return self._late() if self._is_late(began_s) else self._success(result)
+            return self._ended_by(error, is_late=self.job.overdue)
+        return self._returned(result)
 
-    async def arun(self, is_cancelled: Callable[[], bool]) -> End:
+    async def arun(self, is_leaving: Callable[[], bool]) -> End:
         """Run it on the event loop, until its time is over.
 
         Args:
-            is_cancelled: Tells whether it is the whole worker that is being cancelled.
+            is_leaving: Tells whether it is the whole worker that is being cancelled.
         """
-        timeout_ms = self._claim.timeout_ms
+        if self.job.cancelled:
+            return Cancelled()
+        self.job.begin()
+        timeout_ms = self.job.claim.timeout_ms
         limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
-        began_s = time.monotonic()
         try:
             async with limit:
                 args, kwargs = self._arguments()
@@ -68,45 +71,88 @@ class Body:
         except GeneratorExit:
             raise  # the loop is gone, and nobody is there to be told
         except BaseException as error:  # noqa: BLE001  # as above
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            is_cancel = isinstance(error, asyncio.CancelledError)
+            if is_cancel and is_leaving() and not self.job.cancelled:
                 return HandBack()  # nobody's fault
-            is_late = limit.expired() or self._is_late(began_s)
-            return self._late(error) if is_late else failure(error)
+            return self._ended_by(error, is_late=limit.expired() or self.job.overdue)
         # A body may swallow its cancellation, or block the loop for so long that nobody could
         # cancel it.
-        return self._late() if self._is_late(began_s) else self._success(result)
+        return self._returned(result)
 
     def _arguments(self) -> tuple[list[object], dict[str, object]]:
-        call = payload.decode_args(self._claim.args, self._claim.kwargs)
+        claim = self.job.claim
+        call = payload.decode_args(claim.args, claim.kwargs)
         self._task.parameters.check(*call)
         return self._task.parameters.convert(*call)
 
-    def _success(self, result: object) -> End:
+    def _returned(self, result: object) -> End:
         if inspect.iscoroutine(result):
             result.close()
             problem = "the function returned a coroutine that nobody awaits: register an async def"
-            return Failure(error=problem, traceback=None, final=True)
-        if not self._claim.store_result:
+            return Failure(error=problem, traceback=None)
+        if self.job.cancelled:
+            return Cancelled()
+        return self._late(None) if self.job.overdue else self._kept(result)
+
+    def _kept(self, result: object) -> End:
+        if not self.job.claim.store_result:
             return Success(None)
         try:
             return Success(payload.encode_result(result, max_bytes=self._max_bytes))
         except InvalidValue as error:
             # The work is done, and doing it again would end the same way.
-            line = _storable(f"the result cannot be stored: {error}", MOST_ERROR)
-            return Failure(error=line, traceback=None, final=True)
+            line = fitted(f"the result cannot be stored: {error}", MOST_ERROR)
+            return Failure(error=line, traceback=None)
         except Exception as error:  # noqa: BLE001  # its own code, called while it is written
-            return failure(error)
+            return self._failed(error, type(error))
 
-    def _is_late(self, began_s: float) -> bool:
-        timeout_ms = self._claim.timeout_ms
-        return timeout_ms is not None and (time.monotonic() - began_s) * 1000 > timeout_ms
+    def _ended_by(self, error: BaseException, *, is_late: bool) -> End:
+        if self.job.cancelled:
+            return Cancelled()
+        if is_late:
+            return self._late(error)
+        match error:
+            case Discard(reason=reason):
+                return Cancelled(fitted(" ".join(str(reason).split()), MOST_ERROR))
+            case Snooze(delay_ms=delay_ms):
+                return HandBack(delay_ms)
+            case Retry(delay_ms=delay_ms):
+                again_ms = None if self.job.is_last else self._backoff_ms(delay_ms)
+                return told(error.__cause__ or error, again_ms)
+            case _:
+                return self._failed(error, type(error))
 
-    def _late(self, error: BaseException | None = None) -> Failure:
-        line = f"timeout after {(self._claim.timeout_ms or 0) / 1000:g} s"
-        return Failure(error=line, traceback=None if error is None else failure(error).traceback)
+    def _failed(self, error: BaseException, kind: type[BaseException]) -> Failure:
+        return told(error, self._again_ms(kind))
+
+    def _late(self, error: BaseException | None) -> Failure:
+        line = f"timeout after {(self.job.claim.timeout_ms or 0) / 1000:g} s"
+        story = None if error is None else told(error, None).traceback
+        return Failure(line, story, self._again_ms(TimeoutError))
+
+    def _again_ms(self, kind: type[BaseException]) -> int | None:
+        retry_on = self._task.retry_on
+        if self.job.is_last or (retry_on is not None and not issubclass(kind, retry_on)):
+            return None
+        return self._backoff_ms(None)
+
+    def _backoff_ms(self, asked_ms: int | None) -> int:
+        attempt = self.job.attempt
+        if asked_ms is not None:
+            return asked_ms
+        if self._task.backoff is not None:
+            try:
+                return self._task.backoff(attempt)
+            except Exception as error:  # noqa: BLE001  # the task's own function
+                logger.warning(
+                    "job %d: the backoff of %s is of no use (%s): the usual one is taken",
+                    self.job.id, one_line(self.job.task), one_line(told(error, None).error),
+                    extra=self.job.log_extra,
+                )  # fmt: skip
+        return backoff.usual(attempt)
 
 
-def failure(error: BaseException) -> Failure:
+def told(error: BaseException, again_ms: int | None) -> Failure:
     """Return how a run failed, in text that can always be stored, whatever the error does."""
     kind = type(error).__qualname__
     try:
@@ -118,12 +164,4 @@ def failure(error: BaseException) -> Failure:
     except BaseException:  # noqa: BLE001
         story = kind
     line = " ".join(f"{kind}: {text[:MOST_ERROR]}".split()) if text else kind
-    return Failure(error=_storable(line, MOST_ERROR), traceback=_storable(story, MOST_TRACEBACK))
-
-
-def _storable(text: str, most: int) -> str:
-    """Return text without what SQLite cannot keep, with its middle left out if it is long."""
-    if len(text) > most:
-        half = most // 2 - 3
-        text = f"{text[:half]} ... {text[-half:]}"
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return Failure(fitted(line, MOST_ERROR), fitted(story, MOST_TRACEBACK), again_ms)

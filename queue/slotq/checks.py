@@ -29,6 +29,15 @@ def integer(name: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def number(name: str, value: object, low: float, high: float) -> float:
+    """Return a finite number from low to high; True and "1" are not numbers."""
+    # Not true of NaN either.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        problem = f"must be a number from {low:,} to {high:,}"
+        raise InvalidValue(name=name, problem=problem, value=value)
+    return value
+
+
 def boolean(name: str, value: object) -> bool:
     """Return True or False; 0, 1 and None are neither."""
     if not isinstance(value, bool):
@@ -136,6 +145,14 @@ def _storable(name: str, value: str) -> str:
             problem = "must not contain lone surrogates"
             raise InvalidValue(name=name, problem=problem, value=value) from error
     return value
+
+
+def fitted(text: str, most: int) -> str:
+    """Return text as it can be stored: without NUL, lone surrogates and, if it is long, its middle."""
+    if len(text) > most:
+        half = most // 2 - 3
+        text = f"{text[:half]} ... {text[-half:]}"
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:

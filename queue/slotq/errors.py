@@ -18,6 +18,8 @@ import os
 import reprlib
 from typing import Final
 
+from slotq.escapes import visible
+
 SHOWN_CHARACTERS: Final = 80
 """How much of a refused value an error repeats."""
 
@@ -32,7 +34,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 2 * SHOWN_CHARACTERS
 
 
 def shown(value: object) -> str:
-    """Return the value as one printable line of at most 80 characters.
+    """Return the value as one line of at most 80 visible characters.
 
     Costs little for huge values, and never raises: a broken ``__repr__`` must not take
     the place of the error that was to be told.
@@ -50,13 +52,11 @@ def shown(value: object) -> str:
 
 
 def one_line(text: str, *, high: int = _LINE_CHARACTERS) -> str:
-    """Return text as one printable line of at most ``high`` characters."""
+    """Return text as one line of at most ``high`` visible characters."""
     # One character more than fits tells whether anything was cut.
     line = text[: high + 1]
     if not line.isprintable():
-        line = " ".join(line.split())
-    if not line.isprintable():
-        line = line.encode("unicode_escape").decode("ascii")
+        line = visible(" ".join(line.split()))
     if len(text) > high or len(line) > high:
         return line[: high - 3] + "..."
     return line
@@ -129,11 +129,14 @@ class JobCancelled(SlotqError):
 
     Attributes:
         job_id: The job.
+        reason: Why, as text; empty if nobody said.
     """
 
-    def __init__(self, *, job_id: int) -> None:
+    def __init__(self, *, job_id: int, reason: str = "") -> None:
         self.job_id = job_id
-        super().__init__(f"job {job_id} was cancelled")
+        self.reason = reason
+        tail = f": {one_line(reason)}" if reason else ""
+        super().__init__(f"job {job_id} was cancelled{tail}")
 
 
 class QueueBusy(SlotqError):

@@ -7,13 +7,16 @@ lease.
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final
 
 from slotq import wake
+from slotq.current import CurrentJob
 from slotq.errors import SlotqError
+from slotq.report import Report
 from slotq.store import jobs, leases, workers
 from slotq.store.connection import Database
+from slotq.store.leases import Lease
 from slotq.store.workers import Registration
 
 logger = logging.getLogger("slotq.worker")
@@ -37,7 +40,8 @@ class Heartbeat:
         database: The file.
         worker_id: Whose leases.
         registration: What the worker tells of itself, should its row be gone.
-        running: Its leases, each a job id and a token; shared with the worker.
+        running: Its leases; shared with the worker.
+        report: Who tells of those that are lost.
         keep_finished_ms: Age at which finished jobs are deleted; None keeps them.
     """
 
@@ -46,16 +50,18 @@ class Heartbeat:
         database: Database,
         worker_id: int,
         registration: Registration,
-        running: Collection[tuple[int, int]],
+        running: Mapping[Lease, CurrentJob],
+        report: Report,
+        *,
         keep_finished_ms: int | None,
     ) -> None:
         self._database = database
         self._worker_id = worker_id
         self._registration = registration
         self._running = running
+        self._report = report
         self._keep_finished_ms = keep_finished_ms
         self._every_s = registration.lease_ms / 1000 / BEATS_PER_LEASE
-        self._lost: set[tuple[int, int]] = set()
         self._key_after = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beats, name="slotq-heartbeat", daemon=True)
@@ -85,15 +91,12 @@ class Heartbeat:
     def _beat(self) -> None:
         held = list(self._running)
         with self._database.write() as tx:
-            gone = {lease for lease in held if leases.renew(tx, (lease,))}
+            gone = leases.renew(tx, held)
             workers.see(tx, self._worker_id, self._registration)
-        # A run that ended while we asked is no loss.
-        lost = {lease for lease in gone if lease in self._running}
-        for job_id, _ in lost - self._lost:
-            logger.warning(
-                "job %d: its lease is lost; what its body returns will be dropped", job_id
-            )
-        self._lost = lost
+        for lease in gone:
+            job = self._running.get(lease)
+            if job is not None:  # a run that ended while we asked is no loss
+                self._report.lost(job)
 
     def _tidy(self) -> None:
         wake.sweep(self._database.directory)

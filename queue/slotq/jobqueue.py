@@ -14,8 +14,11 @@ from typing_extensions import override
 
 from slotq import arguments, checks, payload
 from slotq.access import Steps, twin
+from slotq.batches import Batches
+from slotq.bulk import Bulks
 from slotq.clock import Clock
 from slotq.errors import InvalidValue
+from slotq.hooks import Hook, HookName, Hooks
 from slotq.model import Job
 from slotq.options import Options, Settings, settle
 from slotq.overview import Overview
@@ -28,6 +31,7 @@ from slotq.tasks import Task, is_interactive, name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+H = TypeVar("H", bound=Hook)
 
 LARGEST_PAYLOAD: Final = 1_048_576
 # What a prune deletes in one transaction, so that others get their turn in between.
@@ -35,7 +39,7 @@ PRUNE_BATCH: Final = 500
 KEY_BATCH: Final = 1_000
 
 
-class Queue(Overview, Policies):
+class Queue(Overview, Policies, Batches, Bulks):
     """A job queue kept in one SQLite file.
 
     It is opened at first use, and shared by threads, by asyncio tasks and over fork.
@@ -74,6 +78,7 @@ class Queue(Overview, Policies):
             None if keep_finished is None else arguments.age_ms("keep_finished", keep_finished)
         )
         self.tasks: dict[str, Task[..., object]] = {}
+        self.hooks = Hooks()
 
     # Tasks
 
@@ -116,6 +121,38 @@ class Queue(Overview, Policies):
             return task
 
         return register if function is None else register(function)
+
+    @overload
+    def on(self, hook: HookName, function: H) -> H: ...
+
+    @overload
+    def on(self, hook: HookName) -> Callable[[H], H]: ...
+
+    def on(self, hook: HookName, function: H | None = None) -> H | Callable[[H], H]:
+        """Have a function called by the workers of this queue: ``@q.on("started")``, or with it.
+
+        ``worker_start`` and ``worker_stop`` are called without arguments, before a worker claims
+        and after its last job: the place to open and close what bodies share. ``started``,
+        ``finished``, ``failed`` and ``lost`` are called with a ``RunEvent``, beside the work.
+        ``async def`` functions run on the worker's event loop, others on one thread, all one after
+        another, each for 30 s at most. What they raise is logged and breaks nothing.
+
+        Args:
+            hook: One of these names.
+            function: The function; it is returned.
+
+        Raises:
+            InvalidValue: There is no such hook, or it is no function.
+        """
+
+        def register(function: H) -> H:
+            self.hooks.add(hook, function)
+            return function
+
+        if function is None:
+            self.hooks.check(hook)
+            return register
+        return register(function)
 
     # Enqueue
 
@@ -181,14 +218,17 @@ class Queue(Overview, Policies):
     # Acting on jobs
 
     def cancel(self, job_id: int) -> bool:
-        """Cancel a job that has not started.
+        """Cancel a job at once, or ask for its end if it runs.
+
+        An async body is cancelled; one in a thread sees it in ``current_job().cancelled``. The job
+        is ``cancelled`` when its body has ended, whatever that returned.
 
         Returns:
-            Whether this call did it; False if the job had ended before.
+            Whether it is cancelled or will be; False if the job had ended before.
 
         Raises:
             JobNotFound: There is none with this id.
-            InvalidValue: It is running, or the id is not valid.
+            InvalidValue: The id is not valid.
         """
         return self._act(jobs.cancel, job_id)
 

@@ -6,7 +6,7 @@ Instants are aware datetimes in UTC; None stands for "not yet" or "not set" and 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from slotq.errors import SlotqError
 
@@ -17,6 +17,12 @@ Order = Literal["fair", "round-robin", "fifo"]
 ORDERS: tuple[Order, ...] = ("fair", "round-robin", "fifo")
 
 Window = Literal["minute", "hour", "day", "week", "month"]
+
+ReasonKind = Literal[
+    "paused", "no worker", "unknown task", "window", "slots", "own slots", "queue slots",
+    "held up", "retry", "scheduled", "behind",
+]  # fmt: skip
+REASONS: tuple[ReasonKind, ...] = get_args(ReasonKind)
 
 
 class ResultSource(Protocol):
@@ -61,6 +67,11 @@ class Job(Sourced):
         finished_at: When it succeeded, failed or was cancelled; None before.
         lease_until: While it runs, until when its worker has it; else None.
         worker: The worker that has or last had it; None before the first.
+        timeout: Seconds that its body may take; None for as long as it likes. A body in a thread
+            that is over its time goes on, and keeps the job running.
+        cancelling: Whether it runs and its end was asked for; it is over when its body has ended.
+        progress: The share that its body says is done, 0 to 1; None if it has not said.
+        progress_text: What its body says that it does; None if it has not said.
         error: What its last failed attempt raised, in one line; None without one.
         traceback: Where; None without one, or where a list left it out.
         result: What its body returned, as a JSON value; None before, without ``store_result``, or
@@ -86,6 +97,10 @@ class Job(Sourced):
     finished_at: datetime | None
     lease_until: datetime | None
     worker: int | None
+    timeout: float | None
+    cancelling: bool
+    progress: float | None
+    progress_text: str | None
     error: str | None
     traceback: str | None
     result: object
@@ -125,6 +140,37 @@ def read_from(source: ResultSource | None, job: Job) -> Job:
     """Note which queue a job came from, for it to ask for its end."""
     object.__setattr__(job, "_source", source)
     return job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """What a call for many jobs did and did not.
+
+    Attributes:
+        done: Ids of the jobs that it acted on, in the order given.
+        refused: Why it left the others as they are, one line each, by id; jobs that do not exist
+            are among them.
+    """
+
+    done: tuple[int, ...]
+    refused: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason that a job is not running.
+
+    Attributes:
+        kind: One of ``REASONS``.
+        text: The reason in one line.
+        until: When it is expected to be over; None if nothing says so.
+        data: What belongs to it, by name; see ``Queue.why``.
+    """
+
+    kind: ReasonKind
+    text: str
+    until: datetime | None
+    data: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,10 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, TypedDict
+from typing import Final, TypedDict, TypeGuard
 
-from slotq import checks
+from slotq import backoff, checks
+from slotq.backoff import Backoff
 from slotq.errors import InvalidValue
 from slotq.parameters import Parameters
 from slotq.store.jobs import UNLIMITED, Terms
@@ -40,6 +41,12 @@ class Options(TypedDict, total=False):
     - timeout: seconds or a timedelta for the body; default 300; None for as long as it likes.
     - dedupe: while a job with this value is scheduled, waiting or running, enqueue returns that one.
     - store_result: whether to keep what the body returns; default True.
+    - retry_on: exception classes, one or a tuple: an attempt that fails with another fails the job
+      for good. None, the default, for any. A time-out is a ``TimeoutError``. Decorator only.
+    - backoff: how long to wait before the next attempt: seconds or a timedelta; a list of them, one
+      for each attempt, the last for all further ones; or a function that takes the attempts made so
+      far and returns such a wait. None, the default, is 1 s doubling to 1 h, shortened by chance by
+      up to a half. Decorator only: a worker has both from its own code, the file does not hold them.
     - connection: enqueue in this connection's open transaction. From then on its automatic
       checkpoints are off (``wal_autocheckpoint`` 0): the queue folds the log.
     """
@@ -55,6 +62,8 @@ class Options(TypedDict, total=False):
     timeout: float | timedelta | None
     dedupe: str | None
     store_result: bool
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
+    backoff: backoff.Given | None
     connection: "sqlite3.Connection | aiosqlite.Connection | None"
 
 
@@ -108,11 +117,15 @@ class Settings:
         terms: What the store needs of them; its task is filled in.
         key: The key, or the template of one; "" for none.
         connection: The caller's connection; None to use our own.
+        retry_on: What an attempt must fail with to be made again; None for anything.
+        backoff: The task's own; None for the usual one.
     """
 
     terms: Terms
     key: str | Template = ""
     connection: object = None
+    retry_on: tuple[type[BaseException], ...] | None = None
+    backoff: Backoff | None = None
 
     def key_for(self, values: Callable[[], Mapping[str, object]]) -> str:
         """Return the key of one call; ``values`` gives its arguments by name."""
@@ -138,6 +151,10 @@ def settle(base: Settings, options: Options, parameters: Parameters | None = Non
         known = ", ".join(Options.__annotations__)
         problem = f"is no option; there are {known}"
         raise InvalidValue(name=min(unknown), problem=problem)
+    if parameters is None:
+        for name in options.keys() & {"retry_on", "backoff"}:
+            problem = "belongs to the task: give it in @q.task(...), workers have it from there"
+            raise InvalidValue(name=name, problem=problem)
     if "delay" in options and "run_at" in options:
         raise InvalidValue(name="delay", problem="and run_at cannot both be given")
     terms = base.terms
@@ -151,7 +168,37 @@ def settle(base: Settings, options: Options, parameters: Parameters | None = Non
         raise InvalidValue(
             name="max_running", problem="needs a key: without one nothing is limited"
         )
-    return Settings(terms=terms, key=key, connection=options.get("connection", base.connection))
+    return replace(
+        base,
+        terms=terms,
+        key=key,
+        connection=options.get("connection", base.connection),
+        retry_on=_retried(options["retry_on"]) if "retry_on" in options else base.retry_on,
+        backoff=_backoff(options["backoff"]) if "backoff" in options else base.backoff,
+    )
+
+
+def _retried(value: object) -> tuple[type[BaseException], ...] | None:
+    if value is None:
+        return None
+    kinds: tuple[object, ...] = value if _is_tuple(value) else (value,)
+    found = tuple(kind for kind in kinds if _is_exception(kind))
+    if len(found) < len(kinds):
+        problem = "must be an exception class or a tuple of them"
+        raise InvalidValue(name="retry_on", problem=problem, value=value)
+    return found
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    return isinstance(value, tuple)
+
+
+def _is_exception(value: object) -> TypeGuard[type[BaseException]]:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _backoff(value: object) -> Backoff | None:
+    return None if value is None else backoff.given(value)
 
 
 def _key(text: str, parameters: Parameters | None) -> str | Template:

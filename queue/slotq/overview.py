@@ -1,16 +1,16 @@
 """What is to be seen of a queue: jobs and their ends, keys, queues, workers, numbers."""
 
-import asyncio
 import functools
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from slotq import arguments, checks
 from slotq.access import Access, twin
 from slotq.errors import FileReplaced, InvalidValue, JobCancelled, JobFailed
-from slotq.model import STATES, Job, Key, QueueInfo, State, Stats, WorkerInfo
-from slotq.store import due, reads
+from slotq.model import STATES, Job, Key, QueueInfo, Reason, State, Stats, WorkerInfo
+from slotq.store import due, reads, reasons
 
 # How often somebody who waits for a job looks at it: soon at first, then less often.
 FIRST_LOOK_S: Final = 0.001
@@ -54,15 +54,77 @@ class Overview(Access):
             limit: Most jobs to return, 1 to 1,000,000.
             after: Only jobs with a greater id: the last one of the page before.
         """
-        filters = {
-            "state": None if state is None else checks.choice("state", state, STATES),
-            "key": None if key is None else checks.key("key", key),
-            "queue": None if queue is None else checks.text("queue", queue),
-            "task": None if task is None else checks.text("task", task),
-        }
+        filters = _filters(state, key, queue, task)
         most = checks.integer("limit", limit, 1, arguments.MOST)
         start = checks.integer("after", after, 0, arguments.LARGEST_ID)
         return self._read(lambda reader: reads.jobs(reader, self, filters, limit=most, after=start))
+
+    def ended(
+        self,
+        *,
+        since: datetime,
+        state: State | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+    ) -> list[Job]:
+        """Return jobs that have ended, the oldest end first; like ``jobs``, without what is large.
+
+        For the next page, and for what has ended meanwhile, ask again with ``finished_at`` and
+        ``id`` of the last one as ``since`` and ``after``. What ended after the clock was set back
+        may lie before an end that was seen already.
+
+        Args:
+            since: Only jobs that ended at this instant or later; an aware datetime.
+            state: Only jobs in this state; none has ended in one of the first three.
+            key: Only jobs of this key; "" for those without one.
+            queue: Only jobs of this queue.
+            task: Only jobs of this task.
+            limit: Most jobs to return, 1 to 1,000,000.
+            after: Of those that ended exactly at ``since``, only jobs with a greater id.
+        """
+        start = checks.instant_ms("since", since)
+        filters = _filters(state, key, queue, task)
+        most = checks.integer("limit", limit, 1, arguments.MOST)
+        last = checks.integer("after", after, 0, arguments.LARGEST_ID)
+        return self._read(
+            lambda reader: reads.ended(reader, self, filters, since=start, limit=most, after=last)
+        )
+
+    def why(self, job_id: int) -> list[Reason]:
+        """Return every reason that a job is not running; empty if it runs or has ended.
+
+        Each of them is enough to keep it from starting now, so all must be over first. What has
+        fallen due by now is handled first. ``until`` is exact for windows and run times; where
+        running jobs stand in the way it is an estimate from the ends of their leases, which are
+        renewed while they run. The reasons, with their data, in the order in which they are given:
+
+        - ``paused``: its ``key`` or its ``queue``.
+        - ``no worker``: none that is registered serves its ``queue``.
+        - ``unknown task``: no worker of its ``queue`` knows its ``task``; or one that did not came
+          to it, and it is tried again at ``until``.
+        - ``window``: its ``key`` has no start left; ``limits`` lists each ``limit`` that is full,
+          and ``until`` when.
+        - ``slots``: as many slots as ``max_running`` of its ``key`` are in use, ``running`` of them.
+          ``holders`` has up to 20 that have them, each with the id of its ``job`` or ``hold``, its
+          ``slots`` and ``until`` when. Likewise ``own slots``, for the job's own ``max_running``,
+          and ``queue slots``, for that of its ``queue``.
+        - ``held up``: so many as are ``waiting`` for a hold on its ``key`` come first; ``holds`` has
+          up to 20 of their ids.
+        - ``retry``: an ``attempt`` of ``max_attempts`` failed with an ``error``.
+        - ``scheduled``: its time has not come.
+        - ``behind``: waiting jobs of its group go first, so many as ``ahead`` says: exact to 1,000,
+          then "1000+". 0, and no other reason, if it starts with the next worker slot that is free
+          for its group.
+
+        Raises:
+            JobNotFound: There is none with this id.
+        """
+        wanted = arguments.job_id(job_id)
+        self._handle_due()
+        return self._read(lambda reader: reasons.why(reader, wanted, self.now_ms()))
 
     def key(self, key: str) -> Key:
         """Return how a key stands now; one that was never used is idle.
@@ -116,6 +178,9 @@ class Overview(Access):
 
     async def await_for(self, job_id: int, *, timeout: float | None = None) -> object:  # noqa: ASYNC109
         """Wait for a job to end without blocking the event loop; see ``Job.await_result``."""
+        # Loaded where there is a loop; it would double the time that loading this package takes.
+        import asyncio  # noqa: PLC0415
+
         for pause_s in _looks(timeout):
             job = await self.hop(functools.partial(self._look, job_id), None)
             if job.finished_at is not None:
@@ -126,6 +191,8 @@ class Overview(Access):
 
     ajob = twin(job)
     ajobs = twin(jobs)
+    aended = twin(ended)
+    awhy = twin(why)
     akey = twin(key)
     akeys = twin(keys)
     aqueues = twin(queues)
@@ -155,6 +222,15 @@ class Overview(Access):
             raise FileReplaced(path=self.path) from error
 
 
+def _filters(state: object, key: object, queue: object, task: object) -> dict[str, str | None]:
+    return {
+        "state": None if state is None else checks.choice("state", state, STATES),
+        "key": None if key is None else checks.key("key", key),
+        "queue": None if queue is None else checks.text("queue", queue),
+        "task": None if task is None else checks.text("task", task),
+    }
+
+
 def _looks(timeout: object) -> Iterator[float]:
     """Yield how long to wait before the next look at a job, until the time is over."""
     end_s = float("inf")
@@ -177,4 +253,4 @@ def _check_end(job: Job) -> None:
     if job.state == "failed":
         raise JobFailed(job_id=job.id, error=job.error or "", traceback=job.traceback)
     if job.state == "cancelled":
-        raise JobCancelled(job_id=job.id)
+        raise JobCancelled(job_id=job.id, reason=job.error or "")

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from slotq import arguments
 from slotq.access import Access, twin
-from slotq.model import Limit
+from slotq.model import Limit, Window
 from slotq.store import limits
-from slotq.store.limits import UNSET, Change, Unset
+from slotq.store.limits import UNSET, Unset
 
 if typing.TYPE_CHECKING:
     import sqlite3
@@ -25,26 +25,32 @@ class Policies(Access):
 
     def set_limit(
         self,
-        key: str,
+        key: str | None = None,
         *,
+        queue: str | None = None,
         max_running: int | Unset | None = UNSET,
         max_starts: int | Unset | None = UNSET,
-        window: float | timedelta | Unset | None = UNSET,
+        window: float | timedelta | Window | Unset | None = UNSET,
+        timezone: str | Unset | None = UNSET,
         name: str = "",
         updated_by: str | None = None,
         connection: "sqlite3.Connection | aiosqlite.Connection | None" = None,
     ) -> Limit:
-        r"""Set a limit of a key, or of every key that a pattern matches, each on its own.
+        r"""Set a limit of a key, of every key that a pattern matches, each on its own, or of a queue.
 
         It acts on the next claim, also on jobs that wait already. Running jobs go on.
 
         Args:
             key: A key, or a pattern: ``*`` is any run of characters, ``\*`` a star, ``\\`` a
                 backslash. Use ``slotq.literal`` or ``slotq.key`` for text from elsewhere.
+            queue: Or the name of a queue, whose limit has ``max_running`` only.
             max_running: Most jobs at once, 1 to 1,000,000.
             max_starts: Most starts within the window, 1 to 1,000,000; every attempt is one.
             window: Its length in seconds or as a timedelta, up to 366 days. A start counts until
-                exactly this long after it.
+                exactly this long after it. Or ``"minute"``, ``"hour"``, ``"day"``, ``"week"`` (from
+                Monday) or ``"month"``: starts since that period of the calendar began.
+            timezone: Where the calendar is read, an IANA name such as ``Europe/Berlin``; None for
+                UTC, as for a new limit. Left out, a limit that has one keeps it.
             name: Tells several limits of one key apart; of different names all must have room, of
                 one name only the most specific counts.
             updated_by: Who sets it, for others to see; None for user@process.
@@ -53,20 +59,23 @@ class Policies(Access):
         A part left out keeps its value, None removes it.
 
         Raises:
-            InvalidValue: A value is out of its range, or the limit would have no part.
+            InvalidValue: A value is out of its range, the limit would have no part, or not exactly
+                one of ``key`` and ``queue`` was given.
             QueueBusy: Others kept the file locked for too long.
             StoreError: The file cannot be used.
 
         Warns:
             LimitHidden: A more specific limit of this name hides a part of a wider one.
         """
-        change = Change(
-            max_running=arguments.most("max_running", max_running),
-            max_starts=arguments.most("max_starts", max_starts),
-            window=arguments.span(window),
+        target = arguments.target(key, queue, name)
+        change = arguments.change(
+            of_queue=target.kind == "queue",
+            max_running=max_running,
+            max_starts=max_starts,
+            window=window,
+            timezone=timezone,
         )
         by = arguments.editor(updated_by)
-        target = arguments.target(key, name)
         limit, hidden = self._write(lambda tx: limits.set_limit(tx, target, change, by), connection)
         for warning in hidden:
             warnings.warn(warning, LimitHidden, stacklevel=2)
@@ -74,27 +83,29 @@ class Policies(Access):
 
     def clear_limit(
         self,
-        key: str,
+        key: str | None = None,
         *,
+        queue: str | None = None,
         name: str | None = None,
         connection: "sqlite3.Connection | aiosqlite.Connection | None" = None,
     ) -> int:
-        """Remove limits of a key or pattern; what runs goes on, and nothing else is limited by it.
+        """Remove limits of a key, a pattern or a queue; what runs goes on.
 
         Args:
             key: As in ``set_limit``.
-            name: Which one; None for all of this key or pattern.
+            queue: Or the name of a queue.
+            name: Which one; None for all of this key, pattern or queue.
             connection: Clear it in this connection's open transaction.
 
         Returns:
             How many there were; 0 is no error.
 
         Raises:
-            InvalidValue: The key or the name is not valid.
+            InvalidValue: A value is not valid, or not exactly one of ``key`` and ``queue`` was given.
             QueueBusy: Others kept the file locked for too long.
             StoreError: The file cannot be used.
         """
-        target = arguments.target(key, "" if name is None else name)
+        target = arguments.target(key, queue, "" if name is None else name)
         every = name is None
         return self._write(lambda tx: limits.clear_limit(tx, target, every_name=every), connection)
 

@@ -68,6 +68,8 @@ class Task(Generic[P, R_co]):
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
         self.parameters = parameters
+        self.retry_on = settings.retry_on
+        self.backoff = settings.backoff
         self._settings = settings
         self._queue = queue
 

@@ -9,38 +9,33 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from slotq.errors import (
-    FileReplaced,
-    NotAQueue,
-    QueueBusy,
-    SchemaTooNew,
-    SlotqError,
-    StoreError,
-    one_line,
-)
+from slotq.current import CurrentJob
+from slotq.errors import FileReplaced, NotAQueue, QueueBusy, SchemaTooNew, StoreError
 from slotq.heartbeat import BEATS_PER_LEASE
 from slotq.jobqueue import Queue
+from slotq.presence import Presence
+from slotq.report import Report
 from slotq.store import due, leases, workers
 from slotq.store.claims import UNKNOWN_BATCH, Claim, Claimer, claim
-from slotq.store.leases import Failure, Outcome
+from slotq.store.leases import End, HandBack, Lease
+from slotq.store.transaction import Tx
 from slotq.store.workers import Registration
-from slotq.wake import Bell, sweep
 
 logger = logging.getLogger("slotq.worker")
 
-# How often an idle worker looks whether somebody committed without ringing, and whether its clock
-# was set; and how often whether the file is still there.
+# How often an idle worker looks whether somebody committed without ringing, whether a running job
+# is to end, and whether its clock was set; and how often whether the file is still there.
 LOOK_S: Final = 0.1
 IDENTITY_EVERY_S: Final = 1.0
+# How often what bodies say of their progress is written.
+PROGRESS_EVERY_S: Final = 0.2
 # A clock that is this far behind the last turn was set back.
 SET_BACK_MS: Final = 1_000
 # A turn that could not write is tried again, at first soon.
 FIRST_RETRY_S: Final = 0.05
 LAST_RETRY_S: Final = 2.0
-# Unknown tasks that a worker names in its log, each once.
-MOST_TOLD: Final = 100
 # Most ends written and most jobs claimed in one turn: some 50 ms, then others get theirs.
 BATCH: Final = 500
 
@@ -61,6 +56,26 @@ class Pause:
     version: int | None
 
 
+class Outcome(NamedTuple):
+    """How one run ends."""
+
+    job: CurrentJob
+    end: End
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """Who runs the bodies; called by the thread of the turns.
+
+    Attributes:
+        begin: Starts bodies.
+        cancel: Ends a body whose job is to end, if it can be ended.
+    """
+
+    begin: Callable[[Sequence[CurrentJob]], None]
+    cancel: Callable[[CurrentJob], None]
+
+
 class Known:
     """The tasks that a worker knows.
 
@@ -68,60 +83,67 @@ class Known:
         misses: How often it was asked for one that it does not know.
     """
 
-    def __init__(self, tasks: Mapping[str, object]) -> None:
+    def __init__(self, tasks: Mapping[str, object], report: Report) -> None:
         self._tasks = tasks
-        self._told: set[str] = set()
+        self._report = report
         self.misses = 0
 
     def __contains__(self, name: object) -> bool:
         if name in self._tasks:
             return True
         self.misses += 1
-        text = one_line(str(name))
-        if text not in self._told and len(self._told) < MOST_TOLD:
-            self._told.add(text)
-            logger.warning("task %s is not known here; its jobs wait for a worker that does", text)
+        self._report.unknown(str(name))
         return False
 
 
 class Turns:
-    """The loop of one worker; all but ``post`` and ``stop`` belong to one thread.
+    """The loop of one worker; all but ``post``, ``stop`` and ``abandon`` belong to one thread.
 
     Args:
         queue: The queue.
         registration: Who works.
-        running: Its leases, each a job id and a token: added at a claim, removed when the end is
-            written. A lease that is lost stays until its body ends, and keeps its worker slot.
-        begin: Starts the bodies of claims.
+        running: Its leases: added at a claim, removed when the end is written. A lease that is lost
+            stays until its body ends, and keeps its worker slot.
+        staff: Who runs the bodies.
+        report: Who tells of it.
         burst: Whether to end when nothing is left to do.
+        max_jobs: Whether to stop claiming after so many starts; None for no such number.
 
     Attributes:
-        worker_id: The worker's id, once registered.
+        presence: The worker in the file.
+        abandoned: How many jobs were handed back while their bodies went on.
     """
 
     def __init__(
         self,
         queue: Queue,
         registration: Registration,
-        running: set[tuple[int, int]],
-        begin: Callable[[Sequence[Claim]], None],
+        running: dict[Lease, CurrentJob],
+        staff: Staff,
+        report: Report,
         *,
         burst: bool,
+        max_jobs: int | None,
     ) -> None:
         self._queue = queue
         self._database = queue.database
         self._registration = registration
         self._running = running
-        self._begin = begin
-        self._known = Known(queue.tasks)
+        self._staff = staff
+        self._report = report
+        self._known = Known(queue.tasks, report)
         self._burst = burst
+        self._left = max_jobs
         self._outcomes: deque[Outcome] = deque()
+        self._news: dict[Lease, CurrentJob] = {}
         self._stopping = False
+        self._abandoning = False
         self._waiting = False
-        self._bell: Bell | None = None
         self._next_identity_s = 0.0
+        self._next_progress_s = 0.0
         self._last_now = 0
-        self.worker_id = 0
+        self.presence = Presence(queue, registration)
+        self.abandoned = 0
 
     def register(self) -> bool:
         """Enter the worker into the file; while others keep it locked, try again.
@@ -132,24 +154,15 @@ class Turns:
         Raises:
             StoreError: The file cannot be used.
         """
-        while not self.worker_id:
-            if self._stopping:
-                return False
+        while not self._stopping:
             try:
-                with self._database.write() as tx:
-                    workers.drop_gone(tx)
-                    self.worker_id = workers.register(tx, self._registration)
+                self.presence.enter()
             except QueueBusy as error:
                 logger.warning("beginning: %s; trying again", error)
                 time.sleep(FIRST_RETRY_S)
-        try:
-            self._bell = Bell(self._database.directory)
-        except OSError as error:
-            reason = f"the pipe that wakes a worker cannot be made ({error.strerror})"
-            raise StoreError(path=self._database.path, reason=reason) from error
-        self._queue.ringer.hang(self._bell)
-        sweep(self._database.directory)
-        return True
+            else:
+                return True
+        return False
 
     def run(self) -> None:
         """Take turns until told to stop and all is written, or until a burst is done.
@@ -158,7 +171,7 @@ class Turns:
             StoreError: The file can no longer be used.
         """
         claimer = Claimer(
-            worker_id=self.worker_id,
+            worker_id=self.presence.worker_id,
             order=self._registration.order,
             queues=self._registration.queues,
             tasks=self._known,
@@ -168,8 +181,12 @@ class Turns:
         retry_s = FIRST_RETRY_S
         while not (self._is_over() and not self._outcomes):
             try:
+                if self._abandoning:
+                    self._hand_all_back(ended)
                 while self._outcomes and len(ended) < BATCH:
-                    ended.append(self._outcomes.popleft())
+                    outcome = self._outcomes.popleft()
+                    if outcome.job.lease in self._running:  # else it was handed back meanwhile
+                        ended.append(outcome)
                 pause = self._turn(claimer, ended)
                 ended.clear()
                 if pause is None:
@@ -183,9 +200,9 @@ class Turns:
                 time.sleep(retry_s)
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
 
-    def post(self, outcome: Outcome) -> None:
-        """Hand in how a run ended; from any thread."""
-        self._outcomes.append(outcome)
+    def post(self, *outcomes: Outcome) -> None:
+        """Hand in how runs ended; from any thread."""
+        self._outcomes.extend(outcomes)
         self._wake()
 
     def stop(self) -> None:
@@ -193,36 +210,28 @@ class Turns:
         self._stopping = True
         self._wake()
 
-    def leave(self) -> None:
-        """Leave the file."""
-        if self._bell is not None:
-            self._queue.ringer.take_down(self._bell)
-            self._bell.close()
-        if self.worker_id:
-            try:
-                with self._database.write() as tx:
-                    workers.drop(tx, self.worker_id)
-            except SlotqError as error:
-                logger.warning("leaving: %s", error)
-        self._queue.ringer.ring_here(but=self._bell)
+    def abandon(self) -> None:
+        """Hand back what runs though its bodies go on, and end; from any thread.
+
+        Only for a process that ends right after: else two bodies of a job would run at once.
+        """
+        self._abandoning = True
+        self.stop()
 
     def _turn(self, claimer: Claimer, ended: Sequence[Outcome]) -> Pause | None:
         """Take one turn; return what to do until the next, or None when a burst is done."""
+        self.presence.finds_graves()
         free = self._registration.slots - len(self._running) + len(ended)
-        want = 0 if self._stopping else min(free, BATCH)
         until: int | None = None
-        leases_ended = {(outcome.job_id, outcome.token) for outcome in ended}
         try:
             with self._database.write() as tx:
                 version = self._database.foreign_version(tx)
-                lost = [outcome.job_id for outcome in ended if not leases.end(tx, outcome)]
-                if tx.now - self._last_now > self._registration.lease_ms / BEATS_PER_LEASE:
-                    # Busy bodies, a sleep of the host, a clock that was set: whichever it was, this
-                    # worker lives, and must not take back what runs in it.
-                    leases.renew(tx, self._running - leases_ended)
-                self._last_now = tx.now
+                lost = [outcome.job for outcome in ended if not self._write_end(tx, outcome)]
+                self._keep(tx, {outcome.job.lease for outcome in ended})
+                self.presence.bury(tx)
                 more = due.handle_due(tx)
                 self._known.misses = 0
+                want = self._want(free)
                 claims = claim(tx, claimer, want)
                 # There may be jobs behind those that were put back.
                 more = more or self._known.misses >= UNKNOWN_BATCH
@@ -233,41 +242,93 @@ class Turns:
                 is_done = is_idle and self._burst and not workers.has_work(tx, claimer.queues)
                 now = tx.now
                 # While nobody else can write: a heartbeat would take an end just written for a loss.
-                self._running.difference_update(leases_ended)
+                for outcome in ended:
+                    del self._running[outcome.job.lease]
         except BaseException:
-            self._running.update(leases_ended)
+            self._running.update((outcome.job.lease, outcome.job) for outcome in ended)
+            self.presence.clear_graves(buried=False)
             raise
+        has_buried = self.presence.clear_graves(buried=True)
         self._settle(claims, ended, lost)
-        if ended and (is_full or self._registration.queues is not None):
+        if has_buried or (ended and (is_full or self._registration.queues is not None)):
             # Room that this turn made and this worker cannot fill; another may.
-            self._queue.ringer.ring(but=self._bell)
+            self.presence.ring()
         elif ended or claims:
             # No foreign commit to a worker that shares our connection, so it would not see it: it
             # must plan anew, or a burst must end.
-            self._queue.ringer.ring_here(but=self._bell)
+            self.presence.ring_here()
         if is_done:
             return None
         if more or 0 < len(claims) == want < free:
             return Pause(now, now, None)
         return Pause(now, until, None if is_full else version)
 
+    def _want(self, free: int) -> int:
+        """Return how many jobs to claim; asked with the lock held: none starts after a stop."""
+        if self._stopping:
+            return 0
+        return min(free, BATCH) if self._left is None else min(free, BATCH, self._left)
+
+    def _write_end(self, tx: Tx, outcome: Outcome) -> bool:
+        job = outcome.job
+        if job.news is not None:
+            leases.tell_progress(tx, job.lease, *job.news)
+        return leases.end(tx, job.lease, outcome.end)
+
+    def _keep(self, tx: Tx, ended: set[Lease]) -> None:
+        """See to the jobs that go on."""
+        if tx.now - self._last_now > self._registration.lease_ms / BEATS_PER_LEASE:
+            # Busy bodies, a sleep of the host, a clock that was set: whichever it was, this worker
+            # lives, and must not take back what runs in it.
+            leases.renew(tx, self._running.keys() - ended)
+        self._last_now = tx.now
+        if len(self._running) > len(ended):
+            for lease in leases.asked_to_end(tx, self.presence.worker_id):
+                job = self._running.get(lease)
+                if job is not None and not job.cancelled and lease not in ended:
+                    job.cancelled = True
+                    self._staff.cancel(job)
+        if self._has_progress():
+            self._next_progress_s = time.monotonic() + PROGRESS_EVERY_S
+            while self._news:
+                lease, job = self._news.popitem()
+                if job.news is not None and lease not in ended:
+                    leases.tell_progress(tx, lease, *job.news)
+
     def _settle(
-        self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[int]
+        self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[CurrentJob]
     ) -> None:
-        for job_id in lost:
-            logger.warning("job %d: its lease was lost, so its outcome is dropped", job_id)
         for outcome in ended:
-            if isinstance(outcome.end, Failure) and outcome.job_id not in lost:
-                logger.warning(
-                    "job %d: attempt %d of %d failed: %s",
-                    outcome.job_id,
-                    outcome.attempt,
-                    outcome.max_attempts,
-                    one_line(outcome.end.error),
-                )
-        self._running.update((each.id, each.token) for each in claims)
-        if claims:
-            self._begin(claims)
+            if outcome.job in lost:
+                self._report.lost(outcome.job)
+            else:
+                self._report.ended(outcome.job, outcome.end)
+        if not claims:
+            return
+        jobs = [CurrentJob(each, self._note) for each in claims]
+        self._running.update((job.lease, job) for job in jobs)
+        if self._left is not None:
+            self._left -= len(jobs)
+        if self._stopping:  # told to while the turn was under way
+            for job in jobs:
+                self.post(Outcome(job, HandBack()))
+            return
+        for job in jobs:
+            self._report.started(job)
+        self._staff.begin(jobs)
+
+    def _hand_all_back(self, ended: list[Outcome]) -> None:
+        done = {outcome.job.lease for outcome in (*self._outcomes, *ended)}
+        left = [job for lease, job in self._running.items() if lease not in done]
+        self._outcomes.extend(Outcome(job, HandBack()) for job in left)
+        self.abandoned += len(left)
+
+    def _note(self, job: CurrentJob) -> None:
+        """Note that a body has said how far it is; from any thread."""
+        self._news[job.lease] = job
+
+    def _has_progress(self) -> bool:
+        return bool(self._news) and time.monotonic() >= self._next_progress_s
 
     def _idle(self, pause: Pause) -> None:
         """Wait until there is something to do: an end, a ring, an instant, or a foreign commit."""
@@ -276,7 +337,13 @@ class Turns:
             if left_s <= 0:
                 return
             rung = self._listen(left_s)
-            if self._has_news() or (rung and pause.version is not None):
+            if (
+                self._has_news()
+                or self.presence.finds_graves()
+                or (rung and pause.version is not None)
+            ):
+                return
+            if pause.version is None and self._is_asked():
                 return
             if time.monotonic() >= self._next_identity_s:
                 self._next_identity_s = time.monotonic() + IDENTITY_EVERY_S
@@ -298,21 +365,25 @@ class Turns:
         return min(LOOK_S, (pause.until - now) / 1000)
 
     def _listen(self, timeout_s: float) -> bool:
-        assert self._bell is not None, "who idles has registered"
         self._waiting = True
         try:
             # What came in before the line above has rung no bell.
-            return self._has_news() or self._bell.wait(timeout_s)
+            return self._has_news() or self.presence.wait(timeout_s)
         finally:
             self._waiting = False
 
+    def _is_asked(self) -> bool:
+        """Tell whether a job is to end that does not know it yet."""
+        with self._database.read() as reader:
+            asked = leases.asked_to_end(reader, self.presence.worker_id)
+        return any(lease in self._running and not self._running[lease].cancelled for lease in asked)
+
     def _has_news(self) -> bool:
-        return bool(self._outcomes) or self._is_over()
+        return bool(self._outcomes) or self._abandoning or self._is_over() or self._has_progress()
 
     def _is_over(self) -> bool:
-        return self._stopping and not self._running
+        return (self._stopping or self._left == 0) and not self._running
 
     def _wake(self) -> None:
-        bell = self._bell
-        if self._waiting and bell is not None:
-            bell.ring()
+        if self._waiting:
+            self.presence.wake()

@@ -183,12 +183,16 @@ class Ringer:
 
 
 def sweep(directory: Path) -> None:
-    """Remove the FIFOs of workers that died."""
+    """Remove what workers that died left behind."""
     for path in (*directory.glob(f"{PREFIX}*"), *directory.glob(f"{HIDDEN}*")):
         # Gone already, or another user's in a folder that only its owner may clear.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             found = path.stat()
-            if stat.S_ISFIFO(found.st_mode) and time.time() - found.st_mtime > STALE_S:
+            if time.time() - found.st_mtime <= STALE_S:
+                continue
+            if stat.S_ISREG(found.st_mode) and path.name.startswith(HIDDEN):
+                path.unlink()  # a lock file, which gets its name at once
+            elif stat.S_ISFIFO(found.st_mode):
                 fd = _open(str(path))
                 if fd is None:
                     path.unlink()

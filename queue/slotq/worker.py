@@ -14,6 +14,7 @@ from typing import Final, TypeGuard
 from slotq import checks
 from slotq.errors import InvalidValue
 from slotq.jobqueue import Queue
+from slotq.leaving import Leaving
 from slotq.model import ORDERS, Order
 from slotq.shift import Shift
 from slotq.store.workers import Registration
@@ -22,6 +23,8 @@ logger = logging.getLogger("slotq.worker")
 
 MOST_SLOTS: Final = 10_000
 LEASE_MS: Final = (1_000, 3_600_000)
+LONGEST_GRACE_MS: Final = 86_400_000
+MOST_JOBS: Final = 1_000_000_000
 
 
 class Worker:
@@ -39,6 +42,9 @@ class Worker:
             not heard of.
         burst: Whether to leave once no job waits in its queues, instead of waiting for more. Jobs
             scheduled for later, or of a paused key or queue, are not waited for.
+        grace: Seconds, or a timedelta, from 0 to 86,400: how long ``run`` lets jobs run on after a
+            signal before it hands them back.
+        max_jobs: Leave after so many starts, once these have ended; from 1, None for no such number.
 
     Raises:
         InvalidValue: An argument is of a wrong type or out of its range.
@@ -53,6 +59,8 @@ class Worker:
         order: Order = "fair",
         lease: float | timedelta = 30,
         burst: bool = False,
+        grace: float | timedelta = 25,
+        max_jobs: int | None = None,
     ) -> None:
         self._queue = _queue(queue)
         self._slots = checks.integer("slots", slots, 1, MOST_SLOTS)
@@ -61,23 +69,33 @@ class Worker:
         self._order: Order = order
         self._lease_ms = checks.seconds_ms("lease", lease, low_ms=LEASE_MS[0], high_ms=LEASE_MS[1])
         self._burst = checks.boolean("burst", burst)
+        self._grace_s = checks.seconds_ms("grace", grace, low_ms=0, high_ms=LONGEST_GRACE_MS) / 1000
+        self._max_jobs = (
+            None if max_jobs is None else checks.integer("max_jobs", max_jobs, 1, MOST_JOBS)
+        )
         self._shift: Shift | None = None
+        self._leaving: Leaving | None = None
         self._stopping = False
 
     def run(self) -> None:
         """Work until told to stop by SIGTERM or SIGINT, or until a burst is done.
 
-        The first signal stops claiming and waits for the jobs that run; a second one ends the
-        process, and its jobs run again elsewhere once their leases lapse.
+        The first signal stops claiming at once and lets the jobs run on for the grace; what runs
+        then is handed back with its attempt unused. A second signal hands back at once. A body in a
+        thread cannot be ended: if one runs on when its job is handed back, the whole process ends
+        there, and this does not return.
 
         Raises:
             InvalidValue: An event loop runs in this thread already: await ``serve`` there.
             StoreError: The file can no longer be used.
+            SystemExit: A second signal came: 130 for SIGINT, 143 for SIGTERM.
         """
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop()
             raise InvalidValue(name="run()", problem="would block the running loop: await serve()")
-        asyncio.run(self._run())
+        code = asyncio.run(self._run())
+        if code:
+            raise SystemExit(code)
 
     async def serve(self) -> None:
         """Work inside a running event loop, until ``stop`` or until a burst is done.
@@ -91,7 +109,9 @@ class Worker:
         """
         if self._shift is not None:
             raise InvalidValue(name="worker", problem="is serving already")
-        shift = self._shift = Shift(self._queue, self._registration(), burst=self._burst)
+        shift = self._shift = Shift(
+            self._queue, self._registration(), burst=self._burst, max_jobs=self._max_jobs
+        )
         try:
             if self._stopping:
                 shift.stop()
@@ -110,37 +130,42 @@ class Worker:
         if shift is not None:
             shift.stop()
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def on_signal(number: int) -> None:
-            logger.info(
-                "%s: no new jobs, waiting for those that run; once more ends it at once",
-                signal.Signals(number).name,
-            )
-            self.stop()
-            for each in handled:
-                loop.remove_signal_handler(each)
-            # A second one ends the process at once. Ctrl-C too: KeyboardInterrupt would wait for
-            # the bodies in threads.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-
+    async def _run(self) -> int:
+        """Serve, and see the worker out at a signal; return the exit code."""
         handled = (signal.SIGTERM, signal.SIGINT)
         is_main = threading.current_thread() is threading.main_thread()
         before = {number: signal.getsignal(number) for number in handled}
         if is_main:
+            # Not the loop's own way: a body may block the loop.
             for number in handled:
-                loop.add_signal_handler(number, on_signal, number)
+                signal.signal(number, self._on_signal)
         try:
             await self.serve()
         finally:
-            for number in handled:
-                with contextlib.suppress(ValueError, RuntimeError):
-                    loop.remove_signal_handler(number)
+            leaving, self._leaving = self._leaving, None
+            if leaving is not None:
+                leaving.end()
             if is_main:
                 for number, handler in before.items():
                     # None stands for one that was not set from Python, and cannot be set again.
                     signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        return 0 if leaving is None else leaving.code
+
+    def _on_signal(self, number: int, _: object) -> None:
+        name = signal.Signals(number).name
+        if self._leaving is not None:
+            logger.info("%s again: handing back what runs", name)
+            self._leaving.hurry(128 + number)
+            return
+        logger.info(
+            "%s: no new jobs; those that run have %g s, once more hands them back now",
+            name,
+            self._grace_s,
+        )
+        self._stopping = True
+        if self._shift is not None:
+            self._leaving = Leaving(self._shift, self._grace_s)
+            self._leaving.begin()
 
     def _registration(self) -> Registration:
         return Registration(

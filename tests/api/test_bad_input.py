@@ -70,6 +70,12 @@ def calls(queue: Queue) -> dict[str, Callable[[object], object]]:
     def declared(name: str, value: object) -> object:
         return wrongly(wrongly(queue.task)(**{name: value}))(echo)
 
+    def ended(name: str, value: object) -> object:
+        return wrongly(queue.ended)(**{"since": datetime(2026, 1, 1, tzinfo=UTC), name: value})
+
+    def many(verb: Callable[..., object], value: object) -> object:
+        return verb([value])
+
     made: dict[str, Callable[[object], object]] = {}
     for name in names:
         made[f"enqueue {name}"] = functools.partial(option, name)
@@ -83,12 +89,19 @@ def calls(queue: Queue) -> dict[str, Callable[[object], object]]:
     made["enqueue argument"] = wrongly(task.enqueue)
     made["enqueue_many calls"] = wrongly(task.enqueue_many)
     made["enqueue_many item"] = lambda value: wrongly(task.enqueue_many)([value])
-    for name in ("max_running", "max_starts", "window", "name", "updated_by"):
+    for name in ("max_running", "max_starts", "window", "timezone", "name", "updated_by"):
         made[f"set_limit {name}"] = functools.partial(limit, name)
     made["set_limit key"] = lambda value: wrongly(queue.set_limit)(value, max_running=1)
     made["clear_limit key"] = wrongly(queue.clear_limit)
+    made["set_limit queue"] = lambda value: wrongly(queue.set_limit)(queue=value, max_running=1)
+    made["clear_limit queue"] = lambda value: wrongly(queue.clear_limit)(queue=value)
     made["clear_limit name"] = lambda value: wrongly(queue.clear_limit)("k", name=value)
-    for verb in (queue.job, queue.cancel, queue.retry, queue.delete, queue.key):
+    for bulk in (queue.cancel_many, queue.retry_many, queue.delete_many):
+        made[bulk.__name__] = wrongly(bulk)
+        made[f"{bulk.__name__} item"] = functools.partial(many, wrongly(bulk))
+    for name in ("since", "state", "key", "queue", "task", "limit", "after"):
+        made[f"ended {name}"] = functools.partial(ended, name)
+    for verb in (queue.job, queue.cancel, queue.retry, queue.delete, queue.key, queue.why):
         made[verb.__name__] = wrongly(verb)
     for name in ("state", "key", "queue", "task", "limit", "after"):
         made[f"jobs {name}"] = functools.partial(named, wrongly(queue.jobs), name)
@@ -122,7 +135,7 @@ def attempt(call: Callable[[object], object], value: object) -> bool:
     if refused is not None:
         text = str(refused)
         assert isinstance(refused, ValueError)
-        assert text.isprintable()
+        assert slotq.visible(text) == text
         assert len(text) < 1_200
     return refused is None
 

@@ -36,7 +36,7 @@ def test_a_new_job_has_the_documented_defaults(queue: Queue) -> None:
         id=1, task=f"{__name__}.nothing", args=[], kwargs={}, queue="default", key=None,
         max_running=None, priority=0, state="waiting", run_at=START, expires=None, attempt=0,
         max_attempts=5, created_at=START, started_at=None, finished_at=None, lease_until=None,
-        worker=None, error=None, traceback=None, result=None, is_new=True,
+        worker=None, timeout=300, cancelling=False, progress=None, progress_text=None, error=None, traceback=None, result=None, is_new=True,
     )  # fmt: skip
     assert queue.job(job.id) == job
 

@@ -16,7 +16,10 @@ import slotq
 from slotq import Job, Queue, Worker, errors
 from support.procs import auntil
 
-VALUES = {slotq.Job, slotq.Limit, slotq.Key, slotq.QueueInfo, slotq.WorkerInfo, slotq.Stats}
+VALUES = {
+    slotq.Bulk, slotq.Job, slotq.Limit, slotq.Key, slotq.QueueInfo, slotq.Reason, slotq.Stats,
+    slotq.WorkerInfo,
+}  # fmt: skip
 
 
 def test_all_names_are_there_once_and_sorted() -> None:
@@ -74,6 +77,8 @@ def values(queue: Queue) -> Iterator[object]:
     yield queue.key("tenant:acme")
     yield queue.queues()[0]
     yield queue.stats()
+    yield from queue.why(2)
+    yield queue.cancel_many([2, 99])
 
 
 def failing(tenant: str, number: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from support.wrongly import wrongly
 
 # What touches no file, or is a twin's own business; ``wait`` and ``await_result`` are a pair too.
 WITHOUT = {
-    Queue: {"task", "now_ms", "path", "hop", "wait_for", "await_for"},
+    Queue: {"task", "on", "now_ms", "path", "hop", "wait_for", "await_for"},
     Task: {"options"},
 }
 IRREGULAR = ((Queue.wait_for, Queue.await_for), (Job.wait, Job.await_result))
@@ -30,6 +31,7 @@ def pairs() -> Iterator[tuple[Callable[..., object], Callable[..., object]]]:
 
 
 PAIRS = list(pairs())
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("verb", "twin"), PAIRS, ids=[verb.__qualname__ for verb, _ in PAIRS])
@@ -45,8 +47,9 @@ def test_a_twin_has_the_same_signature(
 
 def test_the_verbs_are_all_there() -> None:
     assert {verb.__name__ for verb, _ in PAIRS} >= {
-        "cancel", "clear_limit", "close", "delete", "enqueue", "enqueue_many", "job", "jobs", "key",
-        "keys", "limits", "prune", "queues", "retry", "set_limit", "stats", "wait", "workers",
+        "cancel", "cancel_many", "clear_limit", "close", "delete", "delete_many", "ended", "enqueue",
+        "enqueue_many", "job", "jobs", "key", "keys", "limits", "prune", "queues", "retry",
+        "retry_many", "set_limit", "stats", "wait", "why", "workers",
     }  # fmt: skip
 
 
@@ -75,6 +78,14 @@ def story(queue: Queue) -> list[object]:
         queue.stats().waiting,
         queue.prune(),
         queue.clear_limit("k"),
+        queue.set_limit(queue="q", max_running=2, updated_by="ann"),
+        queue.clear_limit(queue="q"),
+        queue.why(3),
+        queue.cancel_many([3, 99]),
+        queue.retry_many([3]),
+        queue.cancel_many([4]),
+        queue.ended(since=SINCE),
+        queue.delete_many([3, 4]),
         wrongly(queue.close)(),
     ]
 
@@ -105,6 +116,14 @@ async def astory(queue: Queue) -> list[object]:
         (await queue.astats()).waiting,
         await queue.aprune(),
         await queue.aclear_limit("k"),
+        await queue.aset_limit(queue="q", max_running=2, updated_by="ann"),
+        await queue.aclear_limit(queue="q"),
+        await queue.awhy(3),
+        await queue.acancel_many([3, 99]),
+        await queue.aretry_many([3]),
+        await queue.acancel_many([4]),
+        await queue.aended(since=SINCE),
+        await queue.adelete_many([3, 4]),
         await told(queue.aclose()),
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from slotq.keys import parse_subject
 from slotq.store import due, jobs, limits
 from slotq.store.claims import Claim, Claimer, claim
-from slotq.store.leases import Outcome, Success, end
+from slotq.store.leases import Success, end
 from slotq.store.opening import connect, prepare
 from slotq.store.statements import JOBS_AT_ONCE
 from slotq.store.transaction import Tx
@@ -92,8 +92,7 @@ class Turns:
 
     def __call__(self, tx: Tx) -> None:
         for one in self.running:
-            ended = Outcome(one.id, one.token, one.attempt, one.max_attempts, Success("1"))
-            assert end(tx, ended)
+            assert end(tx, one.lease, Success("1"))
         assert not due.handle_due(tx)
         self.running = claim(tx, CLAIMER, 1)
 

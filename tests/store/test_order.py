@@ -18,8 +18,7 @@ def finish_all(tx: Tx, order: Order) -> list[int]:
     done: list[int] = []
     while claimed := claims.claim(tx, claimer, 1):
         (one,) = claimed
-        end = leases.Outcome(one.id, one.token, one.attempt, one.max_attempts, leases.Success("1"))
-        assert leases.end(tx, end)
+        assert leases.end(tx, one.lease, leases.Success("1"))
         done.append(one.id)
     return done
 
@@ -52,7 +51,6 @@ def test_a_number_is_never_given_again(stores: Stores) -> None:
         for use in OLD:
             with pytest.raises(JobNotFound):
                 use(tx)
-        void = leases.Outcome(100, 1, 1, 5, leases.Success("1"))
-        assert not leases.end(tx, void)
-        assert leases.renew(tx, [(100, 1)]) == [100]
+        assert not leases.end(tx, (100, 1), leases.Success("1"))
+        assert leases.renew(tx, [(100, 1)]) == [(100, 1)]
     assert job_ids(database.path) == [101]

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +50,7 @@ class Started:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
         self._log = log
+        self.pid = process.pid
 
     @property
     def said(self) -> str:
@@ -67,12 +68,14 @@ class Started:
 
 
 @contextlib.contextmanager
-def started(*words: str, cwd: Path, env: Mapping[str, str] | None = None) -> Generator[Started]:
-    """Run a command beside the test; it is gone after the block."""
+def running(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+) -> Generator[Started]:
+    """Run any command beside the test; it is gone after the block."""
     log = cwd / "command.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [str(QWORKER), *words],
+            words,
             cwd=cwd,
             env=environment(env),
             stdin=subprocess.DEVNULL,
@@ -84,6 +87,13 @@ def started(*words: str, cwd: Path, env: Mapping[str, str] | None = None) -> Gen
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def started(*words: str, cwd: Path, env: Mapping[str, str] | None = None) -> Generator[Started]:
+    """Run ``qworker`` beside the test; it is gone after the block."""
+    with running([str(QWORKER), *words], cwd=cwd, env=env) as command:
+        yield command
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

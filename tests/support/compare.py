@@ -68,6 +68,7 @@ def _jobs(rows: Rows, model: Reference) -> None:
             job.worker,
             job.dedupe,
             job.task,
+            job.cancelling,
             job.error,
         )
         for job in model.jobs.values()

@@ -54,10 +54,10 @@ def prepare(tx: Tx) -> None:
     assert len(started) == 6
     for one in started:
         if one.id in {4, 6}:
-            how = leases.Failure("no", None, final=True) if one.id == 4 else leases.Success("1")
-            assert leases.end(tx, outcome(one.id, how))
+            how = leases.Failure("no", None) if one.id == 4 else leases.Success("1")
+            assert leases.end(tx, one.lease, how)
         elif one.id == 5:
-            assert leases.end(tx, outcome(5, leases.HandBack()))
+            assert leases.end(tx, (5, 1), leases.HandBack())
     assert jobs.cancel(tx, 5)
     add_bulk(tx, 3, "k1")
     add_bulk(tx, 3, "k2")
@@ -65,13 +65,9 @@ def prepare(tx: Tx) -> None:
     jobs.add(tx, jobs.Terms(task="t", expires_in_ms=1_000), jobs.Call("[]", "{}", "k2"))
 
 
-def outcome(job_id: int, how: leases.Success | leases.Failure | leases.HandBack) -> leases.Outcome:
-    return leases.Outcome(job_id, 1, 1, 5, how)
-
-
 def turn(tx: Tx) -> None:
     """A turn of a worker: ends, what is due (leases too), claims."""
-    leases.end(tx, outcome(1, leases.Success("1")))
+    leases.end(tx, (1, 1), leases.Success("1"))
     due.handle_due(tx)
     claims.claim(tx, CLAIMER, 3)
 
@@ -92,9 +88,9 @@ ACTIONS: Final[dict[str, Action]] = {
     "enqueue on a new key": lambda tx: jobs.add(tx, TERMS, jobs.Call("[]", "{}", "k9")),
     "enqueue many": enqueue_many,
     "claim": lambda tx: claims.claim(tx, CLAIMER, 2),
-    "finish": lambda tx: leases.end(tx, outcome(1, leases.Success("1"))),
-    "fail": lambda tx: leases.end(tx, outcome(2, leases.Failure("no", "trace"))),
-    "hand back": lambda tx: leases.end(tx, outcome(3, leases.HandBack())),
+    "finish": lambda tx: leases.end(tx, (1, 1), leases.Success("1")),
+    "fail": lambda tx: leases.end(tx, (2, 1), leases.Failure("no", "trace", 1_000)),
+    "hand back": lambda tx: leases.end(tx, (3, 1), leases.HandBack()),
     "renew": lambda tx: leases.renew(tx, [(1, 1), (2, 1), (3, 1)]),
     "turn": turn,
     "set a limit": lambda tx: limits.set_limit(
@@ -108,6 +104,7 @@ ACTIONS: Final[dict[str, Action]] = {
     ),
     "clear a limit": lambda tx: limits.clear_limit(tx, target("k*"), every_name=True),
     "cancel": lambda tx: jobs.cancel(tx, 7),
+    "ask for the end of a job": lambda tx: jobs.cancel(tx, 1),
     "retry": lambda tx: jobs.retry(tx, 4),
     "delete": lambda tx: jobs.delete(tx, 8),
     "prune": prune,

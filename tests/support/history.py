@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
-Kind = Literal["enqueued", "start", "end", "limit", "killed"]
+Kind = Literal["enqueued", "start", "end", "limit", "killed", "stopped", "lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,13 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: A job was stored, a run began or ended, a limit was set or cleared, a process died.
+        kind: A job was stored, a run began or ended, a limit was set or cleared, a process died, a
+            process was stopped for longer than its leases, a run was told that its lease is lost.
         at: When, in the unit of its source.
-        job: The job, of all but the last two kinds.
+        job: The job; 0 of limits and of what happens to processes.
         key: Of a job or a limit; "" for none.
         token: Of a run; 0 where the source does not tell.
-        pid: The process that ran a body, or died.
+        pid: The process that ran a body, died or was stopped.
         is_final: Whether an end is that of the job, and not of one attempt.
         max_running: Of a limit; None for none.
         max_starts: Of a limit; None for none.
@@ -98,6 +99,7 @@ class _Judge:
         self.verdict = Verdict()
         self._keys: dict[int, str] = {}
         self._running: dict[int, Event] = {}
+        self._zombies: set[tuple[int, int]] = set()
         self._live: Counter[str] = Counter()
         self._tokens: dict[int, int] = {}
         self._ended: Counter[int] = Counter()
@@ -114,9 +116,13 @@ class _Judge:
                 self._end(event)
             case "limit":
                 self._limit(event)
-            case "killed":
+            case "killed" | "stopped":
                 for run in [run for run in self._running.values() if run.pid == event.pid]:
                     self._leave(run)
+                    if event.kind == "stopped":
+                        self._zombies.add((run.job, run.pid))
+            case "lost":
+                pass  # says what a run knew, not what it did
 
     def conclude(self) -> Verdict:
         self._say(self._keys.keys() - self._ended.keys(), "lost: never ended")
@@ -177,6 +183,9 @@ class _Judge:
             self._limits[event.key] = event
 
     def _end(self, event: Event) -> None:
+        if (event.job, event.pid) in self._zombies:
+            self._zombies.remove((event.job, event.pid))
+            return  # it no longer was its run to end
         run = self._running.get(event.job)
         if run is not None:
             self._leave(run)
@@ -193,7 +202,8 @@ def judge(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> V
     """Return what a history, in its order, breaks and shows.
 
     Args:
-        events: The history. Bodies that were killed end where the driver saw the kill.
+        events: The history. Bodies that were killed end where the driver saw the kill; of those of
+            a process that was stopped past its leases nothing counts from there on.
         limits: ``max_running`` of keys from the beginning, for sources that do not tell of limits.
     """
     judging = _Judge()

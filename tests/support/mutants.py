@@ -8,7 +8,7 @@ from types import FunctionType
 
 import pytest
 
-from slotq.store import claims, due, leases, migrate, statements
+from slotq.store import claims, due, migrate, statements
 from support.program import Theme
 
 
@@ -160,14 +160,19 @@ RULES = (
 )
 LEASES = (
     Mutant("success without token", "AND token = ?2", "AND ?2 > 0", "FINISH_JOB"),
-    Mutant("failure without token", "AND token = :token", "", "FAIL_JOB"),
-    Mutant("hand back without token", "AND token = :token", "", "HAND_BACK_JOB"),
+    Mutant("failure without token", "AND token = :token", "", "STOP_JOB"),
+    Mutant("end that was asked for forgotten", "CASE WHEN cancelling THEN 'cancelled' ELSE :state END", ":state",
+           "STOP_JOB"),
+    Mutant("cancelled job never finished", "CASE WHEN cancelling OR", "CASE WHEN", "STOP_JOB"),
+    Mutant("end of a failed job is no end", "OR :state = 'failed' ", "", "STOP_JOB"),
+    Mutant("snoozed job waits at once", "run_at = coalesce(:run_at, run_at)", "run_at = run_at", "STOP_JOB"),
+    Mutant("hand back forgets the last error", "error = coalesce(:error, error)", "error = :error", "STOP_JOB"),
+    Mutant("end of a waiting job asked for", " AND state = 'running'", "", "ASK_FOR_END"),
+    Mutant("dead worker keeps its leases", "AND worker_id = :id", "AND 0", "LAPSE_LEASES"),
     Mutant("renewal without token", "AND token = :token", "", "RENEW_LEASE"),
     Mutant("late renewal refused", "AND token = :token", "AND token = :token AND lease_until > :now", "RENEW_LEASE"),
-    Mutant("hand back uses an attempt", "attempt = attempt - 1, ", "", "HAND_BACK_JOB"),
+    Mutant("hand back uses an attempt", "attempt = attempt - :unused,", "", "STOP_JOB"),
     Mutant("attempt not counted", "attempt = attempt + 1, ", "", "START_JOB"),
-    Mutant("one attempt too many", "outcome.attempt < outcome.max_attempts",
-           "outcome.attempt <= outcome.max_attempts", leases.end),
     Mutant("lost worker uses no attempt", "attempt < max_attempts", "True", due.reap),
     Mutant("lapsed lease lasts an instant longer", "lease_until <= ?", "lease_until < ?", "LAPSED_LEASES"),
     Mutant("expired job lasts an instant longer", "expires_at <= ?1", "expires_at < ?1", "EXPIRE_JOBS"),

@@ -41,7 +41,8 @@ VERBS = {
     "poll": (10, 3, 5),
     "release": (4, 2, 2),
     "extend": (2, 1, 3),
-    "cancel": (2, 3, 4),
+    "bury": (0, 1, 2),
+    "cancel": (2, 3, 6),
     "retry": (1, 3, 6),
     "delete": (2, 2, 4),
     "prune": (5, 1, 3),
@@ -166,8 +167,12 @@ class Program:
         """Renew some leases."""
         self.twin.renew(*self._some_claims(3))
 
+    def bury(self) -> None:
+        """Find the worker dead."""
+        self.twin.bury()
+
     def _how(self) -> End:
-        return self.dice.choice((*ENDS, *ENDS[:1], *ENDS[:1]))
+        return self.dice.choice((*ENDS, *ENDS[:2], *ENDS[:1]))
 
     def _some_claims(self, most: int) -> list[Claim]:
         """Return claims: mostly live ones, at times of a job that somebody else runs by now."""

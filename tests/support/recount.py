@@ -35,6 +35,7 @@ class JobRow(NamedTuple):
     worker_id: int | None
     dedupe: str | None
     task: str
+    cancelling: int
     error: str | None
 
 

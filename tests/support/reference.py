@@ -154,11 +154,14 @@ class Reference(Line):
         )
 
     def cancel(self, job_id: int) -> bool:
-        """Cancel a job that has not started."""
+        """Cancel a job, or ask for its end if it runs."""
         job = self.jobs[job_id]
-        if job.state not in {"scheduled", "waiting"}:
+        if job.state in FINISHED:
             return False
-        job.state, job.finished_at = "cancelled", self.now
+        if job.state == "running":
+            job.cancelling = True
+        else:
+            job.state, job.finished_at = "cancelled", self.now
         return True
 
     def retry(self, job_id: int) -> bool:
@@ -254,6 +257,7 @@ class Reference(Line):
         """End a run that went well."""
         job = self.jobs[job_id]
         job.state, job.finished_at, job.lease_until, job.error = "succeeded", self.now, None, None
+        job.cancelling = False
 
     def fail(self, job_id: int, error: str, run_at: RunAt, *, final: bool) -> None:
         """End a run that failed."""
@@ -262,8 +266,29 @@ class Reference(Line):
     def hand_back(self, job_id: int) -> None:
         """End a run that never was."""
         job = self.jobs[job_id]
-        job.state, job.lease_until = "waiting", None
         job.attempt -= 1
+        if not self._stop(job):
+            job.state = "waiting"
+
+    def snooze(self, job_id: int, delay_ms: int) -> None:
+        """End a run that is to be later."""
+        job = self.jobs[job_id]
+        job.attempt -= 1
+        job.run_at = self.now + delay_ms
+        if not self._stop(job):
+            job.state = "scheduled"
+
+    def discard(self, job_id: int, error: str) -> None:
+        """End a job that is not worth doing."""
+        job = self.jobs[job_id]
+        job.error, job.cancelling = error, True
+        self._stop(job)
+
+    def bury(self, worker: int) -> None:
+        """Let the leases of a dead worker end now."""
+        for job in self.running():
+            if job.worker == worker and job.lease_until is not None:
+                job.lease_until = min(job.lease_until, self.now)
 
     def renew(self, job_id: int) -> None:
         """Give a run a full lease from now, also if it has lapsed unnoticed."""
@@ -272,10 +297,25 @@ class Reference(Line):
         job.lease_until = self.now + (job.lease_ms or 0)
 
     def _fail(self, job: Job, error: str, run_at: RunAt, *, final: bool) -> None:
-        job.lease_until, job.error = None, error
-        if final or job.attempt >= job.max_attempts:
+        job.error = error
+        is_over = final or job.attempt >= job.max_attempts
+        if not is_over:
+            job.run_at = run_at(job.id)
+        if self._stop(job):
+            return
+        if is_over:
             job.state, job.finished_at = "failed", self.now
             return
+        job.state = "scheduled"
         longest = min(BACKOFF_FIRST_MS * 2 ** (job.attempt - 1), BACKOFF_LAST_MS)
-        job.state, job.run_at = "scheduled", run_at(job.id)
         assert longest / 2 <= job.run_at - self.now <= longest, f"backoff of job {job.id}"
+
+    def _stop(self, job: Job) -> bool:
+        """Take a run's lease; a job whose end was asked for is cancelled with it."""
+        job.lease_until = None
+        if job.cancelling:
+            job.cancelling = False
+            job.state, job.finished_at = "cancelled", self.now
+            self.seen["cancelled while it ran"] += 1
+            return True
+        return False

@@ -32,6 +32,7 @@ class Job:
     lease_until: int | None = None
     lease_ms: int | None = None
     worker: int | None = None
+    cancelling: bool = False
     error: str | None = None
 
 

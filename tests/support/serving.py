@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
-from slotq import Queue, Worker
-from support.procs import until
+from slotq import Queue, QueueBusy, Worker
+from support.procs import Process, until
 
 
 def has_succeeded(queue: Queue, count: int) -> Callable[[], bool]:
@@ -58,3 +59,19 @@ def serving_in_thread(worker: Worker) -> Generator[threading.Thread]:
         until(lambda: not thread.is_alive(), what="the worker's end")
     if errors:
         raise errors[0]
+
+
+def stop_between_writes(process: Process, path: Path) -> None:
+    """Freeze a worker at a moment at which it keeps nobody from writing to the file."""
+    with Queue(path, create=False, lock_timeout=0.5) as queue:
+
+        def is_frozen() -> bool:
+            process.stop()
+            try:
+                queue.clear_limit("a key without a limit")
+            except QueueBusy:
+                process.go_on()
+                return False
+            return True
+
+        until(is_frozen, what="a stop between writes")

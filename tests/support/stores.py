@@ -70,8 +70,7 @@ def run_one(tx: Tx, worker_id: int = 1) -> int | None:
     if not claimed:
         return None
     (one,) = claimed
-    end = leases.Success("1")
-    assert leases.end(tx, leases.Outcome(one.id, one.token, one.attempt, one.max_attempts, end))
+    assert leases.end(tx, one.lease, leases.Success("1"))
     return one.id
 
 
@@ -83,6 +82,15 @@ def looking(path: Path) -> Generator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Generator[sqlite3.Connection]:
+    """Hold the write lock as a foreign program would; what is written in it is committed."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
 
 
 def job_ids(path: Path) -> list[int]:

@@ -3,14 +3,15 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal, assert_never
+from typing import Literal, assert_never, get_args
 
+from slotq.backoff import delay_ms
 from slotq.keys import literal
 from slotq.model import Order
-from slotq.store import claims, jobs, leases
+from slotq.store import claims, jobs, leases, workers
 from slotq.store.claims import Claim, Claimer
 from slotq.store.jobs import UNLIMITED, Call, Terms
-from slotq.store.leases import Failure, HandBack, Outcome, Success
+from slotq.store.leases import Cancelled, Failure, HandBack, Success
 from slotq.store.limits import Span
 from slotq.store.transaction import Tx
 from support.recount import Rows, check_starts
@@ -23,8 +24,10 @@ TASK = "work"
 STRANGE = "work that only some know"
 LEASE_MS = 2_000
 
-End = Literal["success", "failure", "final failure", "hand back"]
-ENDS: tuple[End, ...] = ("success", "failure", "final failure", "hand back")
+SNOOZE_MS = 700
+
+End = Literal["success", "failure", "final failure", "hand back", "snooze", "discard"]
+ENDS: tuple[End, ...] = get_args(End)
 
 
 class Undo(Exception):
@@ -153,45 +156,47 @@ class Twin(TwinLimits):
             return self._end(tx, claim, how)
 
     def _end(self, tx: Tx, claim: Claim, how: End) -> bool:
-        end: Success | Failure | HandBack
-        match how:
-            case "success":
-                end = Success("1")
-            case "failure" | "final failure":
-                end = Failure("broken", "here", final=how == "final failure")
-            case "hand back":
-                end = HandBack()
-            case _:
-                assert_never(how)
         mine = self.model.owns(claim.id, claim.token)
-        outcome = Outcome(claim.id, claim.token, claim.attempt, claim.max_attempts, end)
-        assert leases.end(tx, outcome) == mine
+        assert leases.end(tx, claim.lease, _end_of(claim, how)) == mine
         if not mine:
             self.seen["end of a lost lease"] += claim.id in self.model.jobs
-        elif how == "success":
-            self.model.succeed(claim.id)
-        elif how == "hand back":
-            self.model.hand_back(claim.id)
-        else:
-            self.model.fail(
-                claim.id,
-                "broken",
-                lambda job_id: self.run_at(tx, job_id),
-                final=how == "final failure",
-            )
-        return mine
+            return False
+        match how:
+            case "success":
+                self.model.succeed(claim.id)
+            case "hand back":
+                self.model.hand_back(claim.id)
+            case "snooze":
+                self.model.snooze(claim.id, SNOOZE_MS)
+            case "discard":
+                self.model.discard(claim.id, "no use")
+            case "failure" | "final failure":
+                final = how == "final failure"
+                self.model.fail(
+                    claim.id, "broken", lambda job_id: self.run_at(tx, job_id), final=final
+                )
+            case _:
+                assert_never(how)
+        return True
 
-    def renew(self, *renewed: Claim) -> list[int]:
-        """Renew leases; return the ids of the jobs whose lease is lost."""
+    def renew(self, *renewed: Claim) -> list[leases.Lease]:
+        """Renew leases; return those that are lost."""
         leases_ = [(claim.id, claim.token) for claim in renewed]
         with self.both() as tx:
             lost = leases.renew(tx, leases_)
         for job_id, token in leases_:
             if self.model.owns(job_id, token):
                 self.model.renew(job_id)
-        assert lost == [job_id for job_id, token in leases_ if not self.model.owns(job_id, token)]
+        assert lost == [lease for lease in leases_ if not self.model.owns(*lease)]
         self.seen["renewal of a lost lease"] += len(lost)
         return lost
+
+    def bury(self) -> None:
+        """Find the worker dead that all jobs run in."""
+        with self.both() as tx:
+            workers.bury(tx, 7)
+            self.model.bury(7)
+            self.handle_due(tx)
 
     def sweep(self, batch: int = 1_000) -> None:
         """Handle what is due, and nothing else."""
@@ -255,7 +260,7 @@ class Twin(TwinLimits):
         with self.both() as tx:
             error = refused(lambda: jobs.cancel(tx, job_id))
         job = self.model.jobs.get(job_id)
-        assert error == ("JobNotFound" if job is None else _if(job.state == "running"))
+        assert error == ("JobNotFound" if job is None else None)
         if job is not None:
             self.model.cancel(job_id)
 
@@ -326,3 +331,19 @@ def _undo() -> None:
 
 def _if(condition: bool) -> str | None:
     return "InvalidValue" if condition else None
+
+
+def _end_of(claim: Claim, how: End) -> leases.End:
+    match how:
+        case "success":
+            return Success("1")
+        case "failure" if claim.attempt < claim.max_attempts:
+            return Failure("broken", "here", again_ms=delay_ms(claim.attempt, jitter=0.5))
+        case "failure" | "final failure":
+            return Failure("broken", "here")
+        case "hand back":
+            return HandBack()
+        case "snooze":
+            return HandBack(SNOOZE_MS)
+        case "discard":
+            return Cancelled("no use")

@@ -148,6 +148,17 @@ def test_a_run_ends_at_the_kill_that_the_driver_saw() -> None:
     assert judge([*before, *after]).broken != []
 
 
+def test_nothing_that_a_stopped_process_still_does_counts() -> None:
+    stopped, lost = Event(kind="stopped", at=2, pid=7), Event(kind="lost", at=5, job=1, pid=7)
+    before = [limit(most=1), enqueued(1), enqueued(2), start(1, 1, pid=7)]
+    zombie = Event(kind="end", at=5, job=1, pid=7)
+    after = [start(1, 3, pid=8), lost, zombie, Event(kind="end", at=6, job=1, pid=8)]
+    last = [start(2, 7, pid=7), Event(kind="end", at=8, job=2, pid=7)]
+    assert judge([*before, stopped, *after, *last]).broken == []
+    assert judge([*before, stopped, *after, zombie, *last]).broken == ["job 1 doubled: ended twice"]
+    assert judge([*before, *after, *last]).peaks == {A: 2}
+
+
 def test_limits_may_be_told_apart_from_the_events() -> None:
     events = [enqueued(1), enqueued(2), start(1, 1), start(2, 2), end(1, 3), end(2, 4)]
     assert judge(events, {A: 1}).broken == [f"limit of {A}: 2 ran, 1 may"]

@@ -95,7 +95,7 @@ def test_the_outcome_of_a_lost_lease_is_dropped(
         assert (before.state, before.attempt, queue.key("k").running) == ("scheduled", 1, 0)
         queue.cancel(job.id)
         gate.set()
-        until(lambda: "its lease was lost, so its outcome is dropped" in caplog.text)
+        until(lambda: "its lease is lost; what its body returns is dropped" in caplog.text)
     found = queue.job(job.id)
     assert (found.state, found.result, found.attempt) == ("cancelled", None, 1)
     assert queue.key("k").running == 0
@@ -183,7 +183,7 @@ def test_a_lost_lease_is_told_once(
             clock.advance(10)
             until(lambda: queue.workers()[0].seen_at == now(clock))
         gate.set()
-    assert caplog.text.count("its lease is lost; what its body returns will be dropped") == 1
+    assert caplog.text.count("its lease is lost; what its body returns is dropped") == 1
     assert info.running == 0
 
 

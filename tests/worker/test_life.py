@@ -369,7 +369,7 @@ def test_a_signal_lets_bodies_end_and_leaves_the_rest(
     queue.close()
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_hands_back_and_ends_it_at_once(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(SCRIPT)
     queue = Queue(tmp_path / "jobs.db")
     job = queue.enqueue("body")
@@ -382,8 +382,9 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
             process.send(signal.SIGTERM)
             with contextlib.suppress(AssertionError):
                 until(lambda: not process.is_alive, patience_s=0.5)
-        assert process.wait() == -signal.SIGTERM
-    assert queue.job(job.id).state == "running"
+        assert process.wait() == 128 + signal.SIGTERM
+    found = queue.job(job.id)
+    assert (found.state, found.attempt, queue.workers()) == ("waiting", 0, [])
     queue.close()
 
 

@@ -1,12 +1,9 @@
 """Trouble with the file: locked, full, deleted, replaced; before, during and after a job."""
 
 import asyncio
-import contextlib
 import shutil
-import sqlite3
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,15 +13,7 @@ from slotq import FileReplaced, Queue, QueueBusy, StoreError, Worker
 from slotq.testing import ManualClock
 from support.procs import auntil, until
 from support.serving import serving, serving_in_thread
-
-
-@contextmanager
-def locked(path: Path) -> Generator[None]:
-    """Hold the write lock as a foreign program would."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("ROLLBACK")
+from support.stores import locked
 
 
 @pytest.fixture

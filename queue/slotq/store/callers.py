@@ -1,15 +1,17 @@
 """Work inside a transaction of the caller's, on whatever kind of connection it is."""
 
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
-from typing import TypeVar
-
-import aiosqlite
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from slotq.errors import InvalidValue
 from slotq.store.connection import Database
 from slotq.store.transaction import Tx
+
+if TYPE_CHECKING:
+    import aiosqlite
 
 T = TypeVar("T")
 
@@ -25,7 +27,17 @@ def run(database: Database, connection: object, work: Callable[[Tx], T]) -> T:
         return work(tx)
 
 
-async def hop(connection: aiosqlite.Connection, call: Callable[[], T]) -> T:
+def is_async(connection: object) -> "TypeGuard[aiosqlite.Connection]":
+    """Tell whether this is a connection of aiosqlite."""
+    # Who has one has loaded it. It brings asyncio, which takes as long to load as all else here.
+    if "aiosqlite" not in sys.modules:
+        return False
+    import aiosqlite  # noqa: PLC0415
+
+    return isinstance(connection, aiosqlite.Connection)
+
+
+async def hop(connection: "aiosqlite.Connection", call: Callable[[], T]) -> T:
     """Make a call on the thread that an aiosqlite connection belongs to.
 
     Raises:
@@ -43,7 +55,7 @@ async def hop(connection: aiosqlite.Connection, call: Callable[[], T]) -> T:
 
 def _raw(connection: object) -> sqlite3.Connection:
     try:
-        if isinstance(connection, aiosqlite.Connection):
+        if is_async(connection):
             connection = attrgetter("_conn")(connection)  # as above
         if isinstance(connection, sqlite3.Connection):
             connection.cursor().close()

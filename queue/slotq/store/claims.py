@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from slotq.model import Order
 from slotq.store import statements
+from slotq.store.leases import Lease
 from slotq.store.transaction import Row, Tx
 
 # Unkeyed starts in a row in a queue, after which the next start is a keyed job if one can start.
@@ -43,7 +44,14 @@ class Claim(NamedTuple):
     kwargs: str
     timeout_ms: int | None
     store_result: int
+    queue: str
+    key: str
     key_id: int
+
+    @property
+    def lease(self) -> Lease:
+        """What ends it."""
+        return self.id, self.token
 
 
 WIDTH: Final = len(Claim._fields)
@@ -79,15 +87,21 @@ def claim(tx: Tx, claimer: Claimer, want: int) -> list[Claim]:
     queues = _queues(tx, claimer.queues)
     offers: dict[str, Row] = {}
     stale = queues
+    # Where no keyed job can start: nothing that happens here brings one.
+    unkeyed: set[str] = set()
     while len(claims) < want and unknown < UNKNOWN_BATCH:
         for queue in stale:
-            offer = tx.row(sql, (queue, KEYED_FLOOR)) or tx.row(sql, (queue, NO_FLOOR))
+            offer = None if queue in unkeyed else tx.row(sql, (queue, KEYED_FLOOR))
+            if offer is None:
+                unkeyed.add(queue)
+                offer = tx.row(sql, (queue, NO_FLOOR))
             if offer is None:
                 offers.pop(queue, None)
             else:
                 offers[queue] = offer
         if not offers:
             if not claims and tx.run(KEEPERS[claimer.order]):
+                unkeyed.clear()
                 continue
             break
         queue, offer = min(offers.items(), key=_place)

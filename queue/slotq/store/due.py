@@ -4,11 +4,12 @@ import random
 from typing import Final
 
 from slotq.backoff import delay_ms
-from slotq.store import statements
+from slotq.store import leases, statements
 from slotq.store.transaction import Reader, Tx
 
 # Of each kind, in one transaction: some 8 ms at worst, then others get their turn.
 BATCH: Final = 1_000
+WORKER_LOST: Final = "worker lost"
 
 
 def handle_due(tx: Tx, *, batch: int = BATCH) -> bool:
@@ -57,10 +58,9 @@ def reap(tx: Tx, batch: int = BATCH) -> int:
     Returns:
         How many.
     """
-    lapsed: list[tuple[int, int, int]] = tx.rows(statements.LAPSED_LEASES, (tx.now, batch))
-    for job_id, attempt, max_attempts in lapsed:
-        again = (
-            tx.now + delay_ms(attempt, jitter=random.random()) if attempt < max_attempts else None
-        )
-        tx.run(statements.REAP_JOB, {"id": job_id, "now": tx.now, "run_at": again})
+    lapsed: list[tuple[int, int, int, int]]
+    lapsed = tx.rows(statements.LAPSED_LEASES, (tx.now, batch))
+    for job_id, token, attempt, max_attempts in lapsed:
+        again_ms = delay_ms(attempt, jitter=random.random()) if attempt < max_attempts else None
+        leases.end(tx, (job_id, token), leases.Failure(WORKER_LOST, None, again_ms))
     return len(lapsed)

@@ -102,22 +102,19 @@ def add_many(tx: Tx, terms: Terms, calls: Sequence[Call]) -> range:
 
 
 def cancel(tx: Tx, job_id: int) -> bool:
-    """Cancel a job that has not started.
+    """Cancel a job, or ask its worker to end it if it runs.
 
     Returns:
-        Whether this call did it; False if the job had ended before.
+        Whether it is cancelled or asked to end; False if the job had ended before.
 
     Raises:
         JobNotFound: There is no such job.
-        InvalidValue: It is running.
     """
     if tx.run(statements.CANCEL_JOB, (tx.now, job_id)):
         return True
-    if _state(tx, job_id) == "running":
-        raise InvalidValue(
-            name=f"job {job_id}",
-            problem="is running: only one that has not started can be cancelled",
-        )
+    if tx.run(statements.ASK_FOR_END, (job_id,)):
+        return True
+    _look(tx, job_id)
     return False
 
 
@@ -227,7 +224,3 @@ def _look(tx: Tx, job_id: int) -> tuple[State, str | None]:
     if found is None:
         raise JobNotFound(job_id=job_id)
     return found[0], found[1]
-
-
-def _state(tx: Tx, job_id: int) -> State:
-    return _look(tx, job_id)[0]

@@ -1,12 +1,14 @@
 """Ends and renewals of leases: each with its token, or it changes nothing."""
 
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from slotq.backoff import delay_ms
+from slotq.model import State
 from slotq.store import statements
-from slotq.store.transaction import Tx
+from slotq.store.transaction import Reader, Tx
+
+CANCELLED: Final = "cancelled while it ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,73 +24,124 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A body failed.
+    """An attempt failed.
 
     Attributes:
         error: One line.
         traceback: The whole story, or None.
-        final: Whether trying again is of no use.
+        again_ms: How long to wait before the next attempt; None if there is none.
     """
 
     error: str
     traceback: str | None
-    final: bool = False
+    again_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The job is over without having been done.
+
+    Attributes:
+        error: Why, in one line.
+    """
+
+    error: str = CANCELLED
 
 
 @dataclass(frozen=True, slots=True)
 class HandBack:
-    """The job was not run: it waits again, and no attempt is used."""
+    """The job was not done, and that is nobody's fault: no attempt is used.
+
+    Attributes:
+        delay_ms: How long to wait before the next attempt; None to wait in line again.
+    """
+
+    delay_ms: int | None = None
 
 
-End = Success | Failure | HandBack
+End = Success | Failure | Cancelled | HandBack
+Lease = tuple[int, int]
+"""The id of a job, and the token of the claim that has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one lease ends."""
-
-    job_id: int
-    token: int
-    attempt: int
-    max_attempts: int
-    end: End
-
-
-def end(tx: Tx, outcome: Outcome) -> bool:
+def end(tx: Tx, lease: Lease, how: End) -> bool:
     """End a run.
 
     Returns:
         Whether the lease was still the caller's. If not, nothing has changed: the outcome is void.
     """
-    mine = {"id": outcome.job_id, "token": outcome.token}
-    match outcome.end:
+    match how:
         case Success(result=result):
-            done = (outcome.job_id, outcome.token, tx.now, result)
-            return tx.run(statements.FINISH_JOB, done) == 1
-        case Failure(error=error, traceback=traceback, final=final):
-            again = None
-            if not final and outcome.attempt < outcome.max_attempts:
-                again = tx.now + delay_ms(outcome.attempt, jitter=random.random())
-            story = {"now": tx.now, "run_at": again, "error": error, "traceback": traceback}
-            return tx.run(statements.FAIL_JOB, {**mine, **story}) == 1
-        case HandBack():
-            return tx.run(statements.HAND_BACK_JOB, mine) == 1
+            return tx.run(statements.FINISH_JOB, (*lease, tx.now, result)) == 1
+        case Failure(error=error, traceback=traceback, again_ms=again_ms):
+            return _stop(tx, lease, state_after(how), again_ms, error=error, traceback=traceback)
+        case Cancelled(error=error):
+            return _stop(tx, lease, "cancelled", None, error=error)
+        case HandBack(delay_ms=delay_ms):
+            return _stop(tx, lease, state_after(how), delay_ms, unused=True)
 
 
-def renew(tx: Tx, leases: Iterable[tuple[int, int]]) -> list[int]:
+def state_after(how: End) -> State:
+    """Return the state that an end leads to, unless somebody asked for the job's end meanwhile."""
+    match how:
+        case Success():
+            return "succeeded"
+        case Failure(again_ms=again_ms):
+            return "failed" if again_ms is None else "scheduled"
+        case Cancelled():
+            return "cancelled"
+        case HandBack(delay_ms=delay_ms):
+            return "waiting" if delay_ms is None else "scheduled"
+
+
+def renew(tx: Tx, leases: Iterable[Lease]) -> list[Lease]:
     """Move the ends of leases to a full lease from now.
 
     A lease that has lapsed is renewed all the same if nobody has reaped it yet: a laptop slept.
 
-    Args:
-        tx: The transaction.
-        leases: (job id, token) of each.
-
     Returns:
-        Ids of the jobs whose lease is lost.
+        Those that are lost.
     """
     return [
-        job_id
+        (job_id, token)
         for job_id, token in leases
         if tx.run(statements.RENEW_LEASE, {"id": job_id, "token": token, "now": tx.now}) == 0
     ]
+
+
+def asked_to_end(reader: Reader, worker_id: int) -> list[Lease]:
+    """Return the runs of a worker whose end somebody asked for."""
+    return [
+        (job_id, token) for job_id, token in reader.rows(statements.CANCELLING_JOBS, (worker_id,))
+    ]
+
+
+def tell_progress(tx: Tx, lease: Lease, share: float | None, text: str) -> None:
+    """Keep what a body says of its progress; without the lease it is void."""
+    job_id, token = lease
+    told = {"id": job_id, "token": token, "progress": share, "text": text}
+    tx.run(statements.SET_PROGRESS, told)
+
+
+def _stop(
+    tx: Tx,
+    lease: Lease,
+    state: State,
+    delay_ms: int | None,
+    *,
+    error: str | None = None,
+    traceback: str | None = None,
+    unused: bool = False,
+) -> bool:
+    job_id, token = lease
+    values = {
+        "id": job_id,
+        "token": token,
+        "now": tx.now,
+        "state": state,
+        "run_at": None if delay_ms is None else tx.now + delay_ms,
+        "error": error,
+        "traceback": traceback,
+        "unused": unused,
+    }
+    return tx.run(statements.STOP_JOB, values) == 1

@@ -1,6 +1,6 @@
 """Limits: set, cleared, listed. What they mean for each key is worked out by the schema."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
 
@@ -36,11 +36,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a call of ``set_limit`` changes; UNSET leaves a part, None removes it."""
+    """What a call of ``set_limit`` changes; UNSET leaves a part, None removes it.
+
+    A zone, that of a calendar window, goes before the one in its span; None is UTC.
+    """
 
     max_running: int | Unset | None = UNSET
     max_starts: int | Unset | None = UNSET
     window: Span | Unset | None = UNSET
+    zone: str | Unset | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def set_limit(tx: Tx, target: Target, change: Change, by: str) -> tuple[Limit, l
 
     Raises:
         InvalidValue: It would have no part, or ``max_starts`` without ``window`` or the other way
-            round, or there are too many patterns.
+            round, or a zone without a calendar window, or there are too many patterns.
     """
     found = tx.row(statements.FIND_LIMIT, (target.kind, target.subject, target.name))
     was = (None, None, None) if found is None else (found[1], found[2], _window(*found[3:6]))
@@ -127,7 +131,18 @@ def _merge(
             name="limit",
             problem="needs max_running, or max_starts with window; to remove it, use clear_limit",
         )
-    return max_running, max_starts, window
+    return max_running, max_starts, _in_zone(window, was[2], change.zone)
+
+
+def _in_zone(window: Span | None, was: Span | None, zone: str | Unset | None) -> Span | None:
+    if window is None or window.unit is None:
+        if isinstance(zone, str):
+            problem = "is for a calendar window, such as day: a sliding one has none"
+            raise InvalidValue(name="timezone", problem=problem)
+        return window
+    if isinstance(zone, Unset):
+        zone = window.zone or (was.zone if was else None)
+    return replace(window, zone=zone or "UTC")
 
 
 def _check_count(tx: Tx, target: Target) -> None:

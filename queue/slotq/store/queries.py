@@ -7,7 +7,8 @@ GET_JOB: Final = "SELECT * FROM slotq_job_view WHERE id = ?"
 # asked for is tested row by row.
 LIST_JOBS: Final = """
 SELECT id, task, queue, key, cap, rank, state, run_at, expires_at, attempt, max_attempts,
-  created_at, started_at, finished_at, lease_until, worker_id, error
+  created_at, started_at, finished_at, lease_until, worker_id, timeout_ms, cancelling, progress,
+  progress_text, error
 FROM slotq_job_view
 WHERE id > :after AND (:state IS NULL OR state = :state) AND (:queue IS NULL OR queue = :queue)
   AND (:task IS NULL OR task = :task) AND (:key IS NULL OR key = :key)
@@ -15,7 +16,8 @@ ORDER BY id LIMIT :limit
 """
 LIST_JOBS_OF_KEY: Final = """
 SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
-  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id,
+  v.timeout_ms, v.cancelling, v.progress, v.progress_text, v.error
 FROM slotq_jobs j INDEXED BY slotq_jobs_key JOIN slotq_job_view v ON v.id = j.id
 WHERE j.key_id = (SELECT id FROM slotq_keys WHERE key = :key) AND j.key_id <> 0 AND j.id > :after
   AND (:state IS NULL OR j.state = :state) AND (:queue IS NULL OR v.queue = :queue)
@@ -24,7 +26,8 @@ ORDER BY j.id LIMIT :limit
 """
 LIST_JOBS_UNSUCCESSFUL: Final = """
 SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
-  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id,
+  v.timeout_ms, v.cancelling, v.progress, v.progress_text, v.error
 FROM slotq_jobs j INDEXED BY slotq_jobs_unsuccessful JOIN slotq_job_view v ON v.id = j.id
 WHERE (j.state = 'failed' OR j.state = 'cancelled') AND j.state = :state AND j.id > :after
   AND (:key IS NULL OR v.key = :key) AND (:queue IS NULL OR v.queue = :queue)
@@ -33,12 +36,25 @@ ORDER BY j.id LIMIT :limit
 """
 LIST_JOBS_RUNNING: Final = """
 SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
-  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id, v.error
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id,
+  v.timeout_ms, v.cancelling, v.progress, v.progress_text, v.error
 FROM slotq_jobs j INDEXED BY slotq_jobs_lease JOIN slotq_job_view v ON v.id = j.id
 WHERE j.lease_until IS NOT NULL AND j.id > :after AND :state = 'running'
   AND (:key IS NULL OR v.key = :key) AND (:queue IS NULL OR v.queue = :queue)
   AND (:task IS NULL OR j.task = :task)
 ORDER BY j.id LIMIT :limit
+"""
+# By the end of a job, which is what makes one page follow another while jobs go on ending.
+LIST_JOBS_ENDED: Final = """
+SELECT v.id, v.task, v.queue, v.key, v.cap, v.rank, v.state, v.run_at, v.expires_at, v.attempt,
+  v.max_attempts, v.created_at, v.started_at, v.finished_at, v.lease_until, v.worker_id,
+  v.timeout_ms, v.cancelling, v.progress, v.progress_text, v.error
+FROM slotq_jobs j INDEXED BY slotq_jobs_finished JOIN slotq_job_view v ON v.id = j.id
+WHERE j.finished_at IS NOT NULL AND j.finished_at >= :since
+  AND (j.finished_at > :since OR j.id > :after)
+  AND (:state IS NULL OR j.state = :state) AND (:key IS NULL OR v.key = :key)
+  AND (:queue IS NULL OR v.queue = :queue) AND (:task IS NULL OR j.task = :task)
+ORDER BY j.finished_at, j.id LIMIT :limit
 """
 # A group stands in several lanes of one queue, each with the group's running count.
 KEY_COUNTS: Final = """
@@ -100,4 +116,60 @@ COUNT_FINISHED: Final = """
 SELECT count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'failed'),
        count(*) FILTER (WHERE state = 'cancelled')
 FROM slotq_jobs INDEXED BY slotq_jobs_finished WHERE finished_at IS NOT NULL
+"""
+
+# Why a job is not running. What decides is what the schema keeps; nothing is counted anew here but
+# the jobs before it, up to a bound.
+
+WHY_JOB: Final = """
+SELECT j.id, j.state, j.task, j.rank, j.run_at, j.attempt, j.max_attempts, j.misses, j.error,
+  q.id, q.queue, q.paused, q.running, q.cap,
+  k.id, k.key, k.paused, k.running, k.cap, l.cap, k.queued, k.opens_at, o.open
+FROM slotq_jobs j JOIN slotq_lanes l ON l.id = j.lane_id JOIN slotq_queues q ON q.id = j.queue_id
+JOIN slotq_keys k ON k.id = j.key_id JOIN slotq_lane_open o ON o.lane_id = j.lane_id
+WHERE j.id = ?
+"""
+# Workers of a queue that are not gone, and whether each knows the task.
+WORKERS_FOR: Final = """
+SELECT w.id, EXISTS (SELECT 1 FROM json_each(w.tasks) t WHERE t.value = :task)
+FROM slotq_workers w
+WHERE w.seen_at + :leases * w.lease_ms >= :now
+  AND (w.queues = 'null' OR EXISTS (SELECT 1 FROM json_each(w.queues) n WHERE n.value = :queue))
+"""
+KEY_OPENINGS: Final = """
+SELECT l.kind, l.subject, l.name, l.max_running, l.max_starts, l.window_ms, l.unit, l.zone,
+  l.version, l.updated_at, l.updated_by, l.declared, o.opens_at
+FROM slotq_key_opens o JOIN slotq_limits l ON l.id = o.limit_id
+WHERE o.key_id = ? AND o.opens_at > ?
+"""
+# All that run have a lease, and those are few at any depth of the line.
+HOLDING_JOBS: Final = """
+SELECT lease_until, id, 1, 'job' FROM slotq_jobs INDEXED BY slotq_jobs_lease
+WHERE lease_until > 0 AND (:key IS NULL OR key_id = :key) AND (:queue IS NULL OR queue_id = :queue)
+ORDER BY lease_until, id LIMIT :limit
+"""
+HOLDING_HOLDS: Final = """
+SELECT until, id, slots, 'hold' FROM slotq_holds INDEXED BY slotq_holds_until
+WHERE until > 0 AND key_id = :key AND state = 'held'
+ORDER BY until, id LIMIT :limit
+"""
+WAITING_HOLDS: Final = """
+SELECT id FROM slotq_holds WHERE key_id = ? AND state = 'waiting' ORDER BY id LIMIT ?
+"""
+# Of each lane of the group those that go before it, up to a bound. In three parts: for a comparison
+# of (rank, run_at, id) as a whole SQLite reads all jobs of the same rank and instant.
+COUNT_AHEAD: Final = """
+SELECT count(*) FROM (
+  SELECT 1 FROM slotq_lanes l CROSS JOIN slotq_jobs j INDEXED BY slotq_jobs_waiting
+  WHERE l.key_id = :key AND l.queue_id = :queue AND j.lane_id = l.id AND j.state = 'waiting'
+    AND j.rank < :rank
+  UNION ALL
+  SELECT 1 FROM slotq_lanes l CROSS JOIN slotq_jobs j INDEXED BY slotq_jobs_waiting
+  WHERE l.key_id = :key AND l.queue_id = :queue AND j.lane_id = l.id AND j.state = 'waiting'
+    AND j.rank = :rank AND j.run_at < :run_at
+  UNION ALL
+  SELECT 1 FROM slotq_lanes l CROSS JOIN slotq_jobs j INDEXED BY slotq_jobs_waiting
+  WHERE l.key_id = :key AND l.queue_id = :queue AND j.lane_id = l.id AND j.state = 'waiting'
+    AND j.rank = :rank AND j.run_at = :run_at AND j.id < :id
+  LIMIT :limit)
 """

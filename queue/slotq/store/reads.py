@@ -61,6 +61,29 @@ def jobs(
     return [job_of(row, source) for row in rows]
 
 
+def ended(
+    reader: Reader,
+    source: ResultSource | None,
+    filters: Mapping[str, str | None],
+    *,
+    since: int,
+    limit: int,
+    after: int,
+) -> list[Job]:
+    """Return jobs by their end, the oldest first, without their long columns.
+
+    Args:
+        reader: Of the file.
+        source: What the jobs ask for their end.
+        filters: As for ``jobs``.
+        since: Only jobs that ended at this instant or later, in milliseconds.
+        limit: Most jobs.
+        after: Of those that ended at that instant, only jobs with a greater id.
+    """
+    wanted = {**filters, "since": since, "limit": limit, "after": after}
+    return [job_of(row, source) for row in reader.rows(queries.LIST_JOBS_ENDED, wanted)]
+
+
 def key(reader: Reader, name: str, now: int) -> Key:
     """Return a key as it stands; one that nothing is known of is idle."""
     limits = tuple(limit_of(row) for row in reader.rows(statements.LIMITS_FOR, (name,)))

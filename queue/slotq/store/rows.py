@@ -11,7 +11,7 @@ from slotq.store.transaction import Row
 
 UNLIMITED: Final = 2_147_483_647
 # Of a job in a list, which leaves out what can be large.
-SHORT_COLUMNS: Final = 17
+SHORT_COLUMNS: Final = 21
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,8 +33,8 @@ def cap_or_none(cap: int) -> int | None:
 def job_of(row: Row, source: ResultSource | None, *, is_new: bool = True) -> Job:
     """Return a job; a row without the long columns leaves those None."""
     is_short = len(row) == SHORT_COLUMNS
-    args, kwargs = (None, None) if is_short else payload.decode_args(row[17], row[18])
-    traceback, result = (None, None) if is_short else (row[19], row[20])
+    args, kwargs = (None, None) if is_short else payload.decode_args(row[21], row[22])
+    traceback, result = (None, None) if is_short else (row[23], row[24])
     job = Job(
         id=row[0],
         task=row[1],
@@ -52,7 +52,11 @@ def job_of(row: Row, source: ResultSource | None, *, is_new: bool = True) -> Job
         finished_at=instant_or_none(row[13]),
         lease_until=instant_or_none(row[14]),
         worker=row[15],
-        error=row[16],
+        timeout=None if row[16] is None else seconds(row[16]),
+        cancelling=bool(row[17]),
+        progress=row[18],
+        progress_text=row[19],
+        error=row[20],
         args=args,
         kwargs=kwargs,
         traceback=traceback,
@@ -84,6 +88,11 @@ def window_of(ms: int | None, unit: Window | None) -> float | Window | None:
     """Return a window as people give it: seconds, whole where they are, or a calendar period."""
     if ms is None:
         return unit
+    return seconds(ms)
+
+
+def seconds(ms: int) -> float:
+    """Return a span in seconds, whole where it is."""
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 

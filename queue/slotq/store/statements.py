@@ -79,7 +79,7 @@ SELECT (SELECT min(run_at) FROM slotq_jobs WHERE state = 'scheduled'),
         WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'waiting'))
 """
 LAPSED_LEASES: Final = """
-SELECT id, attempt, max_attempts FROM slotq_jobs
+SELECT id, token, attempt, max_attempts FROM slotq_jobs
 WHERE lease_until <= ? ORDER BY lease_until, id LIMIT ?
 """
 EXPIRE_JOBS: Final = """
@@ -111,7 +111,8 @@ WHERE id IN (SELECT id FROM slotq_keys WHERE opens_at IS NOT NULL AND opens_at <
 
 OFFER_FAIR: Final = """
 SELECT l.head_rank, l.running, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
-  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, q.queue,
+  (SELECT k.key FROM slotq_keys k WHERE k.id = l.key_id), j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_fair CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.fair AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)
@@ -120,7 +121,8 @@ ORDER BY l.head_rank, l.running, l.head_run_at, l.head_id LIMIT 1
 """
 OFFER_ROBIN: Final = """
 SELECT l.head_rank, l.running, l.last_start, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
-  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, q.queue,
+  (SELECT k.key FROM slotq_keys k WHERE k.id = l.key_id), j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_robin CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.robin AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)
@@ -129,7 +131,8 @@ ORDER BY l.head_rank, l.running, l.last_start, l.head_run_at, l.head_id LIMIT 1
 """
 OFFER_FIFO: Final = """
 SELECT l.head_rank, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
-  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, j.key_id
+  j.max_attempts, j.task, j.args, j.kwargs, j.timeout_ms, j.store_result, q.queue,
+  (SELECT k.key FROM slotq_keys k WHERE k.id = l.key_id), j.key_id
 FROM slotq_queues q CROSS JOIN slotq_lanes l INDEXED BY slotq_lanes_fifo CROSS JOIN slotq_jobs j
 WHERE q.queue = ?1 AND NOT q.paused AND q.running < q.cap AND l.queue_id = q.id
   AND l.fifo AND l.open AND l.head_id IS NOT NULL AND (l.key_id <> 0 OR q.dry < ?2)
@@ -144,7 +147,7 @@ KEEP_FIFO: Final = "UPDATE slotq_orders SET fifo = 1 WHERE NOT fifo"
 START_JOB: Final = """
 UPDATE OR FAIL slotq_jobs
 SET state = 'running', attempt = attempt + 1, token = token + 1, misses = 0, started_at = ?2,
-    lease_until = ?2 + ?3, lease_ms = ?3, worker_id = ?4
+    progress = NULL, progress_text = NULL, lease_until = ?2 + ?3, lease_ms = ?3, worker_id = ?4
 WHERE id = ?1 AND state = 'waiting'
 """
 # A job whose task the claiming worker does not know waits a while for one that does.
@@ -159,30 +162,33 @@ WHERE id = :id AND state = 'waiting'
 # Ends of a run: each needs its token. Zero rows changed means that the lease was lost.
 
 FINISH_JOB: Final = """
-UPDATE OR FAIL slotq_jobs SET state = 'succeeded', finished_at = ?3, lease_until = NULL,
+UPDATE OR FAIL slotq_jobs
+SET state = 'succeeded', finished_at = ?3, lease_until = NULL, cancelling = 0,
   result = CASE WHEN store_result THEN ?4 END, error = NULL, traceback = NULL
 WHERE id = ?1 AND state = 'running' AND token = ?2
 """
-# With run_at the job is tried again then, without it has failed for good.
-FAIL_JOB: Final = """
-UPDATE slotq_jobs SET lease_until = NULL, error = :error, traceback = :traceback,
-  state = CASE WHEN :run_at IS NULL THEN 'failed' ELSE 'scheduled' END,
-  finished_at = CASE WHEN :run_at IS NULL THEN :now END, run_at = coalesce(:run_at, run_at)
-WHERE id = :id AND state = 'running' AND token = :token
-"""
-HAND_BACK_JOB: Final = """
-UPDATE slotq_jobs SET state = 'waiting', attempt = attempt - 1, lease_until = NULL
+# Every other end of a run. A job whose end was asked for is cancelled, whatever its body did, unless
+# it succeeded before it could know.
+STOP_JOB: Final = """
+UPDATE slotq_jobs SET lease_until = NULL, cancelling = 0, attempt = attempt - :unused,
+  state = CASE WHEN cancelling THEN 'cancelled' ELSE :state END,
+  finished_at = CASE WHEN cancelling OR :state = 'failed' OR :state = 'cancelled' THEN :now END,
+  run_at = coalesce(:run_at, run_at),
+  error = coalesce(:error, error),
+  traceback = CASE WHEN :error IS NULL THEN traceback ELSE :traceback END
 WHERE id = :id AND state = 'running' AND token = :token
 """
 RENEW_LEASE: Final = """
 UPDATE slotq_jobs SET lease_until = :now + lease_ms
 WHERE id = :id AND state = 'running' AND token = :token
 """
-REAP_JOB: Final = """
-UPDATE slotq_jobs SET lease_until = NULL, error = 'worker lost', traceback = NULL,
-  state = CASE WHEN :run_at IS NULL THEN 'failed' ELSE 'scheduled' END,
-  finished_at = CASE WHEN :run_at IS NULL THEN :now END, run_at = coalesce(:run_at, run_at)
-WHERE id = :id
+SET_PROGRESS: Final = """
+UPDATE slotq_jobs SET progress = :progress, progress_text = :text
+WHERE id = :id AND state = 'running' AND token = :token
+"""
+CANCELLING_JOBS: Final = """
+SELECT id, token FROM slotq_jobs INDEXED BY slotq_jobs_cancelling
+WHERE cancelling AND worker_id = ?
 """
 
 # What people do to jobs.
@@ -192,6 +198,8 @@ CANCEL_JOB: Final = """
 UPDATE slotq_jobs SET state = 'cancelled', finished_at = ?
 WHERE id = ? AND state IN ('scheduled', 'waiting')
 """
+# It runs: its worker is to see to its end.
+ASK_FOR_END: Final = "UPDATE slotq_jobs SET cancelling = 1 WHERE id = ? AND state = 'running'"
 RETRY_JOB: Final = """
 UPDATE slotq_jobs SET state = 'waiting', attempt = 0, misses = 0, run_at = :now, expires_at = NULL,
   finished_at = NULL, error = NULL, traceback = NULL
@@ -292,6 +300,11 @@ INSERT INTO slotq_workers (id, pid, host, queues, slots, claim_order, lease_ms, 
 VALUES (:id, :pid, :host, :queues, :slots, :claim_order, :lease_ms, :now, :now, :tasks) RETURNING id
 """
 SEE_WORKER: Final = "UPDATE slotq_workers SET seen_at = ? WHERE id = ?"
+# Its jobs are due at once: see LAPSED_LEASES.
+LAPSE_LEASES: Final = """
+UPDATE slotq_jobs SET lease_until = :now
+WHERE lease_until IS NOT NULL AND lease_until > :now AND worker_id = :id
+"""
 DROP_WORKER: Final = "DELETE FROM slotq_workers WHERE id = ?"
 # A worker that has not been seen for this many of its leases is gone, and so are its jobs' leases.
 DROP_GONE_WORKERS: Final = "DELETE FROM slotq_workers WHERE seen_at + :leases * lease_ms < :now"

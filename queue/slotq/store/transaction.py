@@ -10,7 +10,7 @@ from slotq.store import statements
 
 # What a row holds is known to its statement only; rows.py and the callers give it types.
 Row = tuple[Any, ...]
-Value = str | int | None
+Value = str | float | None
 Parameters = Sequence[Value] | Mapping[str, Value]
 
 # The instant kept in the file is rewritten this often at most; a smaller step back stands still.

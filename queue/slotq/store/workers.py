@@ -57,6 +57,12 @@ def drop_gone(tx: Tx) -> None:
     tx.run(statements.DROP_GONE_WORKERS, {"leases": GONE_LEASES, "now": tx.now})
 
 
+def bury(tx: Tx, worker_id: int) -> None:
+    """Remove a worker that is known to be dead: what it ran is due to be taken back at once."""
+    tx.run(statements.LAPSE_LEASES, {"now": tx.now, "id": worker_id})
+    drop(tx, worker_id)
+
+
 def drop(tx: Tx, worker_id: int) -> None:
     """Remove a worker that leaves."""
     tx.run(statements.DROP_WORKER, (worker_id,))

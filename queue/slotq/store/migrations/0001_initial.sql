@@ -99,7 +99,8 @@ CREATE INDEX slotq_lanes_fifo ON slotq_lanes (queue_id, head_rank, head_run_at, 
 
 -- queue_id and key_id repeat the lane's, which saves triggers a look-up; a job never moves.
 -- token: claims so far; a run is ended only with it. misses: times it came up in a worker that
--- does not know its task. Long columns stand last, so that lists do not read them.
+-- does not know its task. cancelling: it runs, and somebody asked for its end. progress: the share
+-- that is done, 0 to 1. Long columns stand last, so that lists do not read them.
 CREATE TABLE slotq_jobs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   lane_id INTEGER NOT NULL,
@@ -123,6 +124,9 @@ CREATE TABLE slotq_jobs (
   worker_id INTEGER,
   dedupe TEXT,
   task TEXT NOT NULL,
+  cancelling INTEGER NOT NULL DEFAULT 0 CHECK (cancelling IN (0, 1)),
+  progress REAL CHECK (progress BETWEEN 0 AND 1),
+  progress_text TEXT,
   args TEXT NOT NULL,
   kwargs TEXT NOT NULL,
   error TEXT,
@@ -131,6 +135,7 @@ CREATE TABLE slotq_jobs (
   CHECK ((state = 'running') = (lease_until IS NOT NULL)),
   CHECK (state <> 'running' OR (started_at IS NOT NULL AND worker_id IS NOT NULL
                                 AND lease_ms IS NOT NULL)),
+  CHECK (NOT cancelling OR state = 'running'),
   CHECK (CASE WHEN finished_at IS NULL
               THEN state = 'scheduled' OR state = 'waiting' OR state = 'running'
               ELSE state = 'succeeded' OR state = 'failed' OR state = 'cancelled' END)
@@ -144,6 +149,7 @@ CREATE INDEX slotq_jobs_expires ON slotq_jobs (expires_at)
 -- What people look for among many that succeeded.
 CREATE INDEX slotq_jobs_unsuccessful ON slotq_jobs (state, id)
   WHERE state = 'failed' OR state = 'cancelled';
+CREATE INDEX slotq_jobs_cancelling ON slotq_jobs (worker_id) WHERE cancelling;
 CREATE INDEX slotq_jobs_key ON slotq_jobs (key_id, id) WHERE key_id <> 0;
 CREATE UNIQUE INDEX slotq_jobs_dedupe ON slotq_jobs (dedupe)
   WHERE dedupe IS NOT NULL AND finished_at IS NULL;
@@ -264,7 +270,8 @@ WHERE l.max_starts IS NOT NULL AND k.seq - l.max_starts + 1 > kl.since;
 CREATE VIEW slotq_job_view AS
 SELECT j.id, j.task, q.queue, k.key, l.cap, j.rank, j.state, j.run_at, j.expires_at, j.attempt,
        j.max_attempts, j.created_at, j.started_at, j.finished_at, j.lease_until, j.worker_id,
-       j.error, j.args, j.kwargs, j.traceback, j.result
+       j.timeout_ms, j.cancelling, j.progress, j.progress_text, j.error, j.args, j.kwargs,
+       j.traceback, j.result
 FROM slotq_jobs j
 JOIN slotq_lanes l ON l.id = j.lane_id
 JOIN slotq_queues q ON q.id = j.queue_id

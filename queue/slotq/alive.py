@@ -1,0 +1,116 @@
+"""Telling that a worker is dead: by a file lock that the kernel drops when its process is gone.
+
+Each worker holds a lock on a file of its own beside the queue file. A lock that another can take has
+nobody left who holds it. Nothing of this goes by process ids, which are given again and mean
+nothing in another namespace. A fork inherits the lock: a worker counts as dead when the last child
+that it forked is gone too.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "alive-"
+HIDDEN: Final = "new-"
+
+
+class Alive:
+    """The lock of one worker, from now until ``close``.
+
+    Args:
+        directory: Where the queue file's locks are.
+        worker_id: The worker's id. Made inside the transaction that registers it, so that whoever
+            has the write lock can trust that a file stands for the worker of its number.
+    """
+
+    def __init__(self, directory: Path, worker_id: int) -> None:
+        self._path = directory / f"{PREFIX}{worker_id}"
+        hidden = directory / f"{HIDDEN}{PREFIX}{worker_id}-{os.getpid()}"
+        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Seen by others only now, when it is locked.
+            hidden.rename(self._path)
+        except BaseException:
+            os.close(self._fd)
+            hidden.unlink(missing_ok=True)
+            raise
+
+    def close(self, *, remove: bool) -> None:
+        """Let go of the lock, and remove the file if nothing is left to be done for its worker."""
+        if remove:
+            _remove(self._path, self._fd)
+        os.close(self._fd)
+
+
+class Grave:
+    """The file of a worker that is dead; locked until ``close``.
+
+    Attributes:
+        worker_id: Its id.
+    """
+
+    def __init__(self, path: Path, fd: int, worker_id: int) -> None:
+        self._path = path
+        self._fd = fd
+        self.worker_id = worker_id
+
+    def stands(self) -> bool:
+        """Tell whether the file is still this one; ask inside a write transaction.
+
+        The number of a worker whose registration was rolled back is given again.
+        """
+        return _is_at(self._path, self._fd)
+
+    def close(self, *, remove: bool) -> None:
+        """Let go of it, and remove it if what it stood for is done."""
+        if remove:
+            _remove(self._path, self._fd)
+        os.close(self._fd)
+
+
+def graves(directory: Path, *, but: Collection[int]) -> list[Grave]:
+    """Return the files of dead workers, each locked; other workers' ids may be left out."""
+    found: list[Grave] = []
+    try:
+        names = os.listdir(directory)  # noqa: PTH208  # several times a second
+    except OSError:
+        return found
+    for name in names:
+        number = name.removeprefix(PREFIX)
+        if number != name and number.isdecimal() and int(number) not in but:
+            path = directory / name
+            fd = _locked(path)
+            if fd is not None:
+                found.append(Grave(path, fd, int(number)))
+    return found
+
+
+def _locked(path: Path) -> int | None:
+    """Open and lock a file; None if somebody has it, or it cannot be opened."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(fd).st_ino
+    except OSError:
+        return False
+
+
+def _remove(path: Path, fd: int) -> None:
+    if _is_at(path, fd):
+        with contextlib.suppress(OSError):  # its folder may be read-only by now
+            path.unlink()
