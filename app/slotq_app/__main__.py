@@ -1,5 +1,5 @@
 """The ``qworker`` command as ``python -m slotq_app``."""
 
-from slotq_app.cli import main
+from slotq_app.start import main
 
 main()

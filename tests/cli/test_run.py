@@ -179,19 +179,6 @@ def test_a_signal_lets_the_running_job_end_and_nothing_more_start(
         assert q.workers() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_the_worker_at_once(folder: Path, number: signal.Signals) -> None:
-    with slotq.Queue(folder / "jobs.db") as q:
-        job = q.enqueue("app.dawdle")
-        with started("run", "app:q", cwd=folder) as worker:
-            until((folder / "began").exists, "the job has begun")
-            worker.signal(number)
-            until(lambda: "no new jobs" in worker.said, "the signal is noticed")
-            worker.signal(number)
-            assert worker.wait() == -number
-        assert q.job(job.id).state == "running"
-
-
 def test_a_job_of_an_unknown_task_stays_and_the_others_end(folder: Path) -> None:
     with slotq.Queue(folder / "jobs.db") as q:
         unknown = q.enqueue("app.gone")

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_wrong_app_is_a_usage_error(folder: Path, target: str, problem: str) -> None:
     done = qworker("run", target, "--burst", cwd=folder)
     assert (done.code, done.out) == (2, "")
-    assert "Error: Invalid value for APP: " in done.err
+    assert done.err.startswith("qworker: invalid value for APP: ")
     assert problem in done.err
     assert "Traceback" not in done.err
 
@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_used_is_told_in_one_line(
         (["--slots", "many"], "'--slots'"),
         (["--lease", "0.5"], "'--lease'"),
         (["--lease", "3601"], "'--lease'"),
-        (["--lease", "nan"], "'--lease'"),
+        (["--lease", "nan"], "lease must be a number of seconds"),
         (["--order", "lifo"], "'--order'"),
         (["--fair", "--fifo"], "one order only, not fair and fifo"),
         (["--round-robin", "--order", "fair"], "one order only, not fair and round-robin"),
@@ -123,7 +123,7 @@ def test_a_bad_option_is_a_usage_error(folder: Path, words: list[str], problem: 
     assert "Traceback" not in done.err
 
 
-def test_without_an_app_the_usage_is_shown(folder: Path) -> None:
+def test_without_an_app_it_says_what_is_missing(folder: Path) -> None:
     done = qworker("run", cwd=folder)
     assert done.code == 2
-    assert "Usage: qworker run" in done.err
+    assert done.err == "qworker: missing argument 'APP'.\n"

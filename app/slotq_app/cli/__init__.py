@@ -1,23 +1,49 @@
 """The ``qworker`` command."""
 
-from pathlib import Path
-from typing import Annotated
+import io
+import os
+import sys
+from typing import Annotated, Final
 
 import typer
 
-from slotq_app.cli import run_commands
-from slotq_app.cli.run_commands import DATABASE_HELP
-
-# Plain help and plain errors: loading rich would double the time of every --help, and what comes
-# from a queue file must never be read as markup.
-app = typer.Typer(
-    name="qworker",
-    help="Run and watch the jobs of a slotq queue file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+from slotq_app.cli import (
+    enqueue_commands,
+    exits,
+    file_commands,
+    job_actions,
+    job_commands,
+    key_commands,
+    limit_commands,
+    run_commands,
+    shells,
 )
+from slotq_app.cli.options import Database
+from slotq_app.cli.output import OutputClosed
+
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as of a shell: 128 and the signal's number."""
+
+
+def _group(name: str | None, help_text: str) -> typer.Typer:
+    # Plain help and plain errors: loading rich would double the time of every --help, and what
+    # comes from a queue file must never be read as markup.
+    return typer.Typer(
+        name=name,
+        help=help_text,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = _group("qworker", "Run and watch the jobs of a slotq queue file.")
+jobs = _group("jobs", "List, show, wait for, retry, cancel and delete jobs.")
+limits = _group("limits", "List, set and clear limits of keys and queues.")
+keys = _group("keys", "List and show keys.")
+queues = _group("queues", "List queues.")
+workers = _group("workers", "List workers.")
 
 
 def _version(wanted: bool) -> None:
@@ -32,7 +58,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     context: typer.Context,
-    db: Annotated[Path | None, typer.Option("--db", metavar="PATH", help=DATABASE_HELP)] = None,
+    db: Database = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -42,20 +68,82 @@ def root(
     context.obj = db
 
 
+def between(context: typer.Context, db: Database = None) -> None:
+    """Take the options that come between a group and its command."""
+    context.obj = db or context.obj
+
+
 app.command("run")(run_commands.run)
+app.command("enqueue")(enqueue_commands.enqueue)
+
+jobs.command("list")(job_commands.list_jobs)
+jobs.command("show")(job_commands.show)
+jobs.command("why")(job_commands.why)
+jobs.command("wait")(job_commands.wait)
+jobs.command("tail")(job_commands.tail)
+jobs.command("retry")(job_actions.retry)
+jobs.command("cancel")(job_actions.cancel)
+jobs.command("delete")(job_actions.delete)
+
+limits.command("list")(limit_commands.list_limits)
+limits.command("set")(limit_commands.set_limit)
+limits.command("clear")(limit_commands.clear)
+
+keys.command("list")(key_commands.list_keys)
+keys.command("show")(key_commands.show_key)
+queues.command("list")(key_commands.list_queues)
+workers.command("list")(file_commands.list_workers)
+
+for group in (jobs, limits, keys, queues, workers):
+    group.callback()(between)
+    app.add_typer(group)
+
+app.command("stats")(file_commands.stats)
+app.command("prune")(file_commands.prune)
 app.command("demo")(run_commands.demo)
 
 
-def main() -> None:
-    """Run the command; errors become one line and an exit code."""
-    try:
-        app(prog_name="qworker")
-    except Exception as error:
-        # Loads the engine, which --help and completion do without.
-        from slotq_app.cli import exits  # noqa: PLC0415
+def main() -> int:
+    """Run the command; an error becomes one line.
 
-        code = exits.code_of(error)
-        if code is None:
+    Returns:
+        The exit code.
+    """
+    for name in ("stdout", "stderr"):
+        stream: object = getattr(sys, name)
+        if stream is None:  # closed by who started it
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            # What a terminal's encoding has no sign for is no error.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = shells.answer(app) if shells.is_asking() else _run()
+        sys.stdout.flush()
+    except (OutputClosed, BrokenPipeError):
+        # What is left in the buffer has nobody to go to, and the interpreter would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _run() -> int:
+    try:
+        code: object = app(prog_name="qworker", standalone_mode=False)
+    except OutputClosed:
+        raise
+    except typer.Abort:  # Ctrl-C, or the end of the input, at a question
+        return INTERRUPTED
+    except typer.TyperException as error:
+        if error.message.startswith("Usage: "):  # no command was given: this is the help
+            typer.echo(error.message, err=True)
+        else:
+            typer.echo(f"qworker: {exits.line_of(error)}", err=True)
+        return error.exit_code
+    except Exception as error:
+        known = exits.code_of(error)
+        if known is None:
             raise
         typer.echo(f"qworker: {exits.line_of(error)}", err=True)
-        raise SystemExit(code) from None
+        return known
+    return code if isinstance(code, int) else 0

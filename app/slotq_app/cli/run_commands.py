@@ -5,7 +5,10 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from slotq_app.cli import sizes
+
 Order = Literal["fair", "round-robin", "fifo"]
+LogFormat = Literal["text", "json"]
 
 DATABASE_HELP: Final = "The queue file."
 
@@ -29,6 +32,12 @@ def run(
     ],
     *,
     slots: Slots = 8,
+    processes: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=256, help="Worker processes, each with its own slots."
+        ),
+    ] = 1,
     queue: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,9 +57,48 @@ def run(
             help="How long jobs stay this worker's own when it is not heard of.",
         ),
     ] = 30,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="How long running jobs may take to end after SIGTERM or Ctrl-C.",
+        ),
+    ] = 25,
     burst: Annotated[
         bool, typer.Option("--burst", help="Leave once no job waits, instead of waiting for more.")
     ] = False,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="Restart when Python files in --app-dir change; for development."
+        ),
+    ] = False,
+    max_jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Replace a worker process after this many starts.",
+            show_default="never",
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Replace a worker process that takes more memory, such as 300M or 1G.",
+            show_default="never",
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            help="Lines for people or JSON, also if the app has set up logging.",
+            show_default="text",
+        ),
+    ] = None,
     app_dir: Annotated[
         Path,
         typer.Option(
@@ -65,16 +113,38 @@ def run(
 ) -> None:
     """Run a worker: claim the jobs of a queue file and run them.
 
-    SIGTERM or Ctrl-C stops claiming; the worker leaves when the jobs that run have ended.
+    SIGTERM or Ctrl-C stops claiming; jobs that run may end within the time of --grace, what is left
+    goes back to be run again. A second one hands it back at once.
     """
     chosen = _order(order, fair=fair, round_robin=round_robin, fifo=fifo)
-    # Loads the engine, which --help and completion do without.
-    from slotq_app.cli import serving  # noqa: PLC0415
+    max_bytes = None if max_memory is None else sizes.size(max_memory, of="--max-memory")
+    # Load the engine, which --help and completion do without.
+    from slotq_app.cli import channel, logs, serving, supervising  # noqa: PLC0415
 
-    serving.serve(
-        serving.load(app, app_dir=app_dir, db=db or context.obj),
-        serving.Terms(slots=slots, queues=queue or None, order=chosen, lease_s=lease, burst=burst),
+    parent = channel.to_parent()  # None in the process that the user has started
+    is_supervised = processes > 1 or reload or max_jobs is not None or max_bytes is not None
+    if parent is None and is_supervised:
+        logs.set_up(log_format)
+        plan = supervising.Plan(
+            processes=processes,
+            grace_s=grace,
+            burst=burst,
+            reload_dir=app_dir.absolute() if reload else None,
+        )
+        raise typer.Exit(supervising.Supervisor(plan).run())
+    served = serving.load(app, app_dir=app_dir, db=db or context.obj)
+    logs.set_up(log_format)
+    terms = serving.Terms(
+        slots=slots,
+        queues=queue or None,
+        order=chosen,
+        lease_s=lease,
+        grace_s=grace,
+        burst=burst,
+        max_jobs=max_jobs,
+        max_bytes=max_bytes,
     )
+    serving.serve(served, terms, parent)
 
 
 def demo(

@@ -14,25 +14,33 @@ from typing import Final
 import typer
 
 import slotq
+from slotq_app.cli.channel import Parent
 from slotq_app.cli.exits import CommandFailed, line_of, one_line
+from slotq_app.cli.recycling import MemoryWatch, StartCount
 from slotq_app.cli.run_commands import Order
 
 logger = logging.getLogger("slotq.run")
 
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Tasks named in the line at the start.
 SHOWN_TASKS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a worker is to work; see ``slotq.Worker``."""
+    """How a worker is to work; see ``slotq.Worker``.
+
+    Attributes:
+        max_bytes: The memory above which this process is to be replaced; None for any.
+    """
 
     slots: int
     queues: Sequence[str] | None
     order: Order
     lease_s: float
+    grace_s: float
     burst: bool
+    max_jobs: int | None
+    max_bytes: int | None
 
 
 def load(target: str, *, app_dir: Path, db: Path | None) -> slotq.Queue:
@@ -68,28 +76,41 @@ def load(target: str, *, app_dir: Path, db: Path | None) -> slotq.Queue:
     return found
 
 
-def serve(queue: slotq.Queue, terms: Terms) -> None:
-    """Work until a signal, or until a burst is done.
+def serve(queue: slotq.Queue, terms: Terms, parent: Parent | None) -> None:
+    """Work until a signal, until a burst is done, or until this process is to be replaced.
+
+    Args:
+        queue: The queue.
+        terms: How to work.
+        parent: Who supervises this process; None for nobody.
 
     Raises:
         slotq.SlotqError: The file cannot be used, or a term is out of its range.
+        SystemExit: It was told to leave twice.
     """
-    # Does nothing if the app has set up logging itself.
-    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    logging.getLogger("slotq").setLevel(logging.INFO)
     worker = slotq.Worker(
         queue,
         slots=terms.slots,
         queues=terms.queues,
         order=terms.order,
         lease=terms.lease_s,
+        grace=terms.grace_s,
         burst=terms.burst,
+        max_jobs=terms.max_jobs,
     )
-    with queue:
+    count = StartCount(terms.max_jobs)
+    if terms.burst and terms.max_jobs is not None:
+        queue.on("started", count)
+    with queue, MemoryWatch(terms.max_bytes, worker.stop) as memory:
         queue.stats()  # a file that cannot be used is told before anything is said to be served
         logger.info("%s", one_line(_start_line(queue, terms)))
+        if parent is not None:
+            parent.tell_ready()
         worker.run()
-        logger.info("stopped; nothing runs any more")
+    is_done = terms.burst and not (memory.is_over or count.is_full)
+    if parent is not None and not is_done:
+        parent.tell_recycled()
+    logger.info("stopped; nothing runs any more")
 
 
 def _import(name: str, app_dir: Path) -> ModuleType:
@@ -102,8 +123,6 @@ def _import(name: str, app_dir: Path) -> ModuleType:
             problem = f"there is no module {error.name!r} in {app_dir.absolute()}"
             raise _bad(f"{problem} or among the installed ones") from None
         raise _failed(name, error, app_dir) from error
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # also SystemExit: a script that runs to its end
         raise _failed(name, error, app_dir) from error
 
