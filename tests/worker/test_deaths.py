@@ -14,7 +14,7 @@ import pytest
 from slotq import Job, Queue, Worker
 from slotq.alive import Alive, graves
 from support.procs import Process, until
-from support.serving import has_passed, has_running, serving_in_thread
+from support.serving import has_passed, has_running, serving_in_thread, stop_between_writes
 from support.stores import locked
 
 # Longer than any test: what comes back sooner did not come back by its lease.
@@ -125,7 +125,7 @@ def test_a_stopped_worker_is_not_dead(queue: Queue) -> None:
     with worker(queue, 1) as stopped:
         job = queue.enqueue("gate")
         until(has_running(queue, 1))
-        stopped.stop()
+        stop_between_writes(stopped, queue.path)
         with worker(queue, 2):
             until(lambda: len(queue.workers()) == 2)
             until(has_passed(LOOKED_S))
