@@ -113,6 +113,15 @@ class Policies(Access):
         """Return every limit."""
         return self._read(limits.list_limits)
 
+    def hidden_limits(self) -> list[str]:
+        """Tell where a more specific limit of the same name hides a part of a wider one.
+
+        Returns:
+            A line for each such pair, as ``set_limit`` warns of it; at most 100.
+        """
+        return self._read(limits.list_hidden)
+
     aset_limit = twin(set_limit)
     aclear_limit = twin(clear_limit)
     alimits = twin(limits)
+    ahidden_limits = twin(hidden_limits)

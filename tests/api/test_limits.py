@@ -268,6 +268,24 @@ def test_removing_a_part_of_the_narrow_limit_warns(queue: Queue) -> None:
     ]
 
 
+def test_all_that_is_hidden_can_be_listed(queue: Queue) -> None:
+    for name in ("", "daily"):
+        queue.set_limit("tenant:*", max_running=3, max_starts=5, window=60, name=name)
+    assert queue.hidden_limits() == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitHidden)
+        queue.set_limit("tenant:acme", max_running=1)
+        queue.set_limit("tenant:a*", max_starts=1, window=60, name="daily")
+        queue.set_limit("tenant:acme", max_starts=1, window=60, name="daily")
+    queue.set_limit(queue="tenant:acme", max_running=1)
+    assert queue.hidden_limits() == [
+        "the limit of 'tenant:a*' hides that of 'tenant:*', but has no max_running",
+        "the limit of 'tenant:acme' hides that of 'tenant:*', but has no max_starts",
+        "the limit of 'tenant:acme' hides that of 'tenant:*', but has no max_running",
+    ]
+    assert asyncio.run(queue.ahidden_limits()) == queue.hidden_limits()
+
+
 def test_limits_of_different_names_hide_nothing(queue: Queue) -> None:
     queue.set_limit("tenant:*", max_starts=5, window=60, name="minute")
     assert warned(queue, "tenant:acme", max_running=1) == []

@@ -95,3 +95,14 @@ def test_lists_are_tables_and_json(tmp_path: Path) -> None:
     assert (row["key"], row["max_running"], row["max_starts"], row["window"]) == ("k", 3, 5, 60)
     heading, line = limits(tmp_path, "list").out.splitlines()
     assert line[heading.index("WINDOW") :].split()[0] == "60s"
+
+
+def test_a_list_tells_what_is_hidden_beside_it(tmp_path: Path) -> None:
+    limits(tmp_path, "set", "tenant:*", "--max-starts", "5", "--window", "1m")
+    warned = limits(tmp_path, "set", "tenant:\x1b[31m", "--max-running", "1")
+    for words in ("list",), ("list", "--json"):
+        done = limits(tmp_path, *words)
+        assert done.err == warned.err
+        assert "hides that of 'tenant:*', but has no max_starts" in done.err
+        assert "\x1b" not in done.err
+        assert "hides" not in done.out

@@ -21,6 +21,7 @@ COLD = {
     "ANY_WAITING",
     "COUNT_ALL",
     "COUNT_FINISHED",
+    "HIDDEN_LIMITS",
     "HIDDEN_PARTS",
     "KEY_COUNTS",
     "LIMITS_FOR",

@@ -56,13 +56,16 @@ class Parts(TypedDict, total=False):
 
 
 def list_limits(context: typer.Context, *, as_json: Json = False, db: Database = None) -> None:
-    """List every limit."""
+    """List every limit; what a more specific one hides is told on standard error."""
     with files.opened(context, db) as q:
         limits = q.limits()
+        hidden = q.hidden_limits()
     if as_json:
         output.write_json_list(limits)
     else:
         output.write_table(LIMIT_COLUMNS, map(limit_row, limits))
+    for line in hidden:
+        output.warn(f"warning: {line}")
 
 
 def set_limit(

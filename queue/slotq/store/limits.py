@@ -8,9 +8,9 @@ from slotq.errors import InvalidValue
 from slotq.keys import Subject
 from slotq.model import Limit, Window
 from slotq.periods import SPAN_MS, period
-from slotq.store import statements
+from slotq.store import queries, statements
 from slotq.store.rows import limit_of
-from slotq.store.transaction import Reader, Tx
+from slotq.store.transaction import Reader, Row, Tx
 
 MOST_PATTERNS: Final = 1_000
 
@@ -157,8 +157,17 @@ def _hidden(tx: Tx, target: Target) -> list[str]:
     if target.kind == "queue":
         return []
     wanted = {"kind": target.kind, "subject": target.subject, "name": target.name}
+    return _told(tx.rows(statements.HIDDEN_PARTS, wanted))
+
+
+def list_hidden(reader: Reader) -> list[str]:
+    """Say the same of all limits; of the first hundred pairs."""
+    return _told(reader.rows(queries.HIDDEN_LIMITS))
+
+
+def _told(pairs: list[Row]) -> list[str]:
     warnings: list[str] = []
-    for narrow, wide, runs, starts in tx.rows(statements.HIDDEN_PARTS, wanted):
+    for narrow, wide, runs, starts in pairs:
         lost = " and ".join(["max_running"] * runs + ["max_starts"] * starts)
         warnings.append(f"the limit of {narrow!r} hides that of {wide!r}, but has no {lost}")
     return warnings

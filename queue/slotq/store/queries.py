@@ -56,6 +56,20 @@ WHERE j.finished_at IS NOT NULL AND j.finished_at >= :since
   AND (:queue IS NULL OR v.queue = :queue) AND (:task IS NULL OR j.task = :task)
 ORDER BY j.finished_at, j.id LIMIT :limit
 """
+# The same as HIDDEN_PARTS of every limit at once, as far as anybody reads on.
+HIDDEN_LIMITS: Final = """
+SELECT narrow.subject, wide.subject,
+       wide.max_running IS NOT NULL AND narrow.max_running IS NULL,
+       wide.max_starts IS NOT NULL AND narrow.max_starts IS NULL
+FROM slotq_limits wide CROSS JOIN slotq_limits narrow
+WHERE wide.kind = 'pattern' AND narrow.kind <> 'queue' AND narrow.name = wide.name
+  AND narrow.id <> wide.id
+  AND (wide.max_running IS NOT NULL AND narrow.max_running IS NULL
+       OR wide.max_starts IS NOT NULL AND narrow.max_starts IS NULL)
+  AND narrow.subject GLOB wide.glob
+  AND (wide.specificity, narrow.subject) < (narrow.specificity, wide.subject)
+ORDER BY wide.subject, narrow.subject LIMIT 100
+"""
 # A group stands in several lanes of one queue, each with the group's running count.
 KEY_COUNTS: Final = """
 SELECT k.id, k.running - coalesce(sum(g.running), 0), coalesce(sum(g.running), 0),
