@@ -65,11 +65,13 @@ class Grave:
         """
         return _is_at(self._path, self._fd)
 
-    def close(self, *, remove: bool) -> None:
-        """Let go of it, and remove it if what it stood for is done."""
+    def close(self, *, remove: bool) -> bool:
+        """Let go of it, and remove it if what it stood for is done; return whether it is gone."""
         if remove:
             _remove(self._path, self._fd)
+        is_gone = not self.stands()
         os.close(self._fd)
+        return is_gone
 
 
 def graves(directory: Path, *, but: Collection[int]) -> list[Grave]:

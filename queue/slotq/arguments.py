@@ -14,8 +14,6 @@ from slotq.store.limits import UNSET, Change, Span, Target, Unset
 
 MOST: Final = 1_000_000
 LONGEST_WINDOW_MS: Final = 366 * 86_400_000
-# Nothing is older, and an instant less this long can still be written.
-LONGEST_AGE_MS: Final = 100 * 366 * 86_400_000
 LARGEST_ID: Final = 2**63 - 1
 EDITOR_CHARACTERS: Final = 200
 
@@ -103,4 +101,4 @@ def editor(value: object) -> str:
 
 def age_ms(name: str, value: object) -> int:
     """Return an age in milliseconds."""
-    return checks.seconds_ms(name, value, low_ms=0, high_ms=LONGEST_AGE_MS)
+    return checks.seconds_ms(name, value, low_ms=0, high_ms=checks.LONGEST_MS)

@@ -14,7 +14,6 @@ Given: TypeAlias = Wait | Sequence[Wait] | Callable[[int], Wait]
 Backoff: TypeAlias = Callable[[int], int]
 """From the attempts made so far, from 1, to the milliseconds until the next."""
 
-LONGEST_MS: Final = 100 * 366 * 86_400_000
 MOST_STEPS: Final = 1_000
 
 
@@ -75,7 +74,7 @@ def given(value: object) -> Backoff:
 
 
 def _wait_ms(value: object) -> int:
-    return checks.seconds_ms("backoff", value, low_ms=0, high_ms=LONGEST_MS)
+    return checks.seconds_ms("backoff", value, low_ms=0, high_ms=checks.LONGEST_MS)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:

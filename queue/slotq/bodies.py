@@ -3,13 +3,14 @@
 import asyncio
 import inspect
 import logging
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from slotq import backoff, payload
 from slotq.checks import fitted
-from slotq.current import CurrentJob
+from slotq.current import Run
 from slotq.endings import Discard, Retry, Snooze
 from slotq.errors import InvalidValue, one_line
 from slotq.store.leases import Cancelled, End, Failure, HandBack, Success
@@ -22,46 +23,53 @@ MOST_TRACEBACK: Final = 50_000
 
 
 class Body:
-    """One run of one job."""
+    """The function of one run, and how it ends.
 
-    def __init__(
-        self, job: CurrentJob, tasks: Mapping[str, Task[..., object]], max_bytes: int
-    ) -> None:
-        self.job = job
-        self._task = tasks[job.task]
+    Attributes:
+        run: The run.
+    """
+
+    def __init__(self, run: Run, tasks: Mapping[str, Task[..., object]], max_bytes: int) -> None:
+        self.run = run
+        self._task = tasks[run.claim.task]
         self._max_bytes = max_bytes
+        self._taken = threading.Lock()
+
+    def take(self) -> bool:
+        """Tell whether it is the caller who sees to it; True once."""
+        return self._taken.acquire(blocking=False)
 
     @property
     def is_async(self) -> bool:
         """Whether it runs on the event loop."""
         return self._task.is_async
 
-    def run(self) -> End:
+    def call(self) -> End:
         """Run it in this thread.
 
         A thread cannot be ended from outside: a body over its time keeps its slot until it
         returns, and has failed then, whatever it returned.
         """
-        if self.job.cancelled:
+        if self.run.cancelled:
             return Cancelled()  # asked for before its first step
-        self.job.begin()
+        self.run.begin()
         try:
             args, kwargs = self._arguments()
             result = self._task.function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # SystemExit ends the job, not the worker
-            return self._ended_by(error, is_late=self.job.overdue)
+            return self._ended_by(error, is_late=self.run.is_overdue)
         return self._returned(result)
 
-    async def arun(self, is_leaving: Callable[[], bool]) -> End:
+    async def acall(self, is_leaving: Callable[[], bool]) -> End:
         """Run it on the event loop, until its time is over.
 
         Args:
             is_leaving: Tells whether it is the whole worker that is being cancelled.
         """
-        if self.job.cancelled:
+        if self.run.cancelled:
             return Cancelled()
-        self.job.begin()
-        timeout_ms = self.job.claim.timeout_ms
+        self.run.begin()
+        timeout_ms = self.run.claim.timeout_ms
         limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
         try:
             async with limit:
@@ -71,16 +79,23 @@ class Body:
         except GeneratorExit:
             raise  # the loop is gone, and nobody is there to be told
         except BaseException as error:  # noqa: BLE001  # as above
-            is_cancel = isinstance(error, asyncio.CancelledError)
-            if is_cancel and is_leaving() and not self.job.cancelled:
+            if is_leaving() and self._is_handed_back(error):
                 return HandBack()  # nobody's fault
-            return self._ended_by(error, is_late=limit.expired() or self.job.overdue)
+            return self._ended_by(error, is_late=limit.expired() or self.run.is_overdue)
         # A body may swallow its cancellation, or block the loop for so long that nobody could
         # cancel it.
         return self._returned(result)
 
+    def _is_handed_back(self, error: BaseException) -> bool:
+        """Tell whether a coroutine ends because its task was cancelled, whatever it made of that."""
+        task = asyncio.current_task()
+        is_cancel = isinstance(error, asyncio.CancelledError)
+        return not self.run.cancelled and (
+            is_cancel or (task is not None and task.cancelling() > 0)
+        )
+
     def _arguments(self) -> tuple[list[object], dict[str, object]]:
-        claim = self.job.claim
+        claim = self.run.claim
         call = payload.decode_args(claim.args, claim.kwargs)
         self._task.parameters.check(*call)
         return self._task.parameters.convert(*call)
@@ -90,12 +105,12 @@ class Body:
             result.close()
             problem = "the function returned a coroutine that nobody awaits: register an async def"
             return Failure(error=problem, traceback=None)
-        if self.job.cancelled:
+        if self.run.cancelled:
             return Cancelled()
-        return self._late(None) if self.job.overdue else self._kept(result)
+        return self._late(None) if self.run.is_overdue else self._kept(result)
 
     def _kept(self, result: object) -> End:
-        if not self.job.claim.store_result:
+        if not self.run.claim.store_result:
             return Success(None)
         try:
             return Success(payload.encode_result(result, max_bytes=self._max_bytes))
@@ -103,11 +118,11 @@ class Body:
             # The work is done, and doing it again would end the same way.
             line = fitted(f"the result cannot be stored: {error}", MOST_ERROR)
             return Failure(error=line, traceback=None)
-        except Exception as error:  # noqa: BLE001  # its own code, called while it is written
+        except BaseException as error:  # noqa: BLE001  # its own code, called while it is written
             return self._failed(error, type(error))
 
     def _ended_by(self, error: BaseException, *, is_late: bool) -> End:
-        if self.job.cancelled:
+        if self.run.cancelled:
             return Cancelled()
         if is_late:
             return self._late(error)
@@ -117,7 +132,7 @@ class Body:
             case Snooze(delay_ms=delay_ms):
                 return HandBack(delay_ms)
             case Retry(delay_ms=delay_ms):
-                again_ms = None if self.job.is_last else self._backoff_ms(delay_ms)
+                again_ms = None if self.run.is_last else self._backoff_ms(delay_ms)
                 return told(error.__cause__ or error, again_ms)
             case _:
                 return self._failed(error, type(error))
@@ -126,28 +141,28 @@ class Body:
         return told(error, self._again_ms(kind))
 
     def _late(self, error: BaseException | None) -> Failure:
-        line = f"timeout after {(self.job.claim.timeout_ms or 0) / 1000:g} s"
+        line = f"timeout after {(self.run.claim.timeout_ms or 0) / 1000:g} s"
         story = None if error is None else told(error, None).traceback
         return Failure(line, story, self._again_ms(TimeoutError))
 
     def _again_ms(self, kind: type[BaseException]) -> int | None:
         retry_on = self._task.retry_on
-        if self.job.is_last or (retry_on is not None and not issubclass(kind, retry_on)):
+        if self.run.is_last or (retry_on is not None and not issubclass(kind, retry_on)):
             return None
         return self._backoff_ms(None)
 
     def _backoff_ms(self, asked_ms: int | None) -> int:
-        attempt = self.job.attempt
+        attempt = self.run.claim.attempt
         if asked_ms is not None:
             return asked_ms
         if self._task.backoff is not None:
             try:
                 return self._task.backoff(attempt)
-            except Exception as error:  # noqa: BLE001  # the task's own function
+            except BaseException as error:  # noqa: BLE001  # the task's own function
                 logger.warning(
                     "job %d: the backoff of %s is of no use (%s): the usual one is taken",
-                    self.job.id, one_line(self.job.task), one_line(told(error, None).error),
-                    extra=self.job.log_extra,
+                    self.run.claim.id, one_line(self.run.claim.task), one_line(told(error, None).error),
+                    extra=self.run.log_extra,
                 )  # fmt: skip
         return backoff.usual(attempt)
 

@@ -15,6 +15,9 @@ KEY_CHARACTERS: Final = 1_024
 LAST_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999: the latest instant that a datetime can say."""
 
+LONGEST_MS: Final = 100 * 366 * 86_400_000
+"""The longest span of anything: its sum with any instant of our time can be written."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 # Above this many seconds a float no longer tells milliseconds apart, and no range reaches it.

@@ -29,55 +29,125 @@ def current_job() -> "CurrentJob":
         raise SlotqError("no job runs here: current_job() is for the body of a task") from None
 
 
-class CurrentJob:
-    """A running job, as its own body sees it.
+class Run:
+    """One run of a job, as its worker keeps it.
 
     Attributes:
-        id: The job.
-        task: Name of its task.
-        queue: Name of its queue.
-        key: The key that it is limited by; None for none.
-        attempt: Which attempt this is, from 1.
-        max_attempts: Attempts before it has failed.
-        lost: Whether its lease is lost: what the body returns will be dropped, and the job may run
-            elsewhere by now.
-        cancelled: Whether its end was asked for: a body in a thread had better return soon.
+        claim: What was claimed.
+        lease: What ends the run.
+        lost: Whether the lease is lost.
+        cancelled: Whether its end was asked for.
+        began_s: When the body began, on the monotonic clock; 0 before.
+        news: What the body last said of its progress: the share, and a text; None if nothing.
     """
 
-    def __init__(self, claim: Claim, tell: Callable[["CurrentJob"], None]) -> None:
-        self.id = claim.id
-        self.task = claim.task
-        self.queue = claim.queue
-        self.key = claim.key or None
-        self.attempt = claim.attempt
-        self.max_attempts = claim.max_attempts
-        self.lost = False
-        self.cancelled = False
+    def __init__(self, claim: Claim, tell: Callable[["Run"], None]) -> None:
         self.claim = claim
         self.lease = claim.lease
+        self.lost = False
+        self.cancelled = False
         self.began_s = 0.0
         self.news: tuple[float | None, str] | None = None
         self._tell = tell
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the job has failed if this attempt fails."""
+        return self.claim.attempt >= self.claim.max_attempts
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its time is over."""
+        timeout_ms = self.claim.timeout_ms
+        if timeout_ms is None or not self.began_s:
+            return False
+        return (time.monotonic() - self.began_s) * 1000 > timeout_ms
+
+    @property
+    def log_extra(self) -> dict[str, object]:
+        """What its log records carry."""
+        claim = self.claim
+        key = claim.key or None
+        return {"job": claim.id, "task": claim.task, "key": key, "attempt": claim.attempt}
+
+    def begin(self) -> None:
+        """Note that the body begins, here and now."""
+        self.began_s = time.monotonic()
+        _current.set(CurrentJob(self))
+
+    def say(self, share: float | None, text: str) -> None:
+        """Keep what the body says of its progress, for the worker to write."""
+        self.news = (share, text)
+        self._tell(self)
+
+
+class CurrentJob:
+    """A running job, as its own body sees it."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     @override
     def __repr__(self) -> str:
         return f"<CurrentJob {self.id} {self.task} attempt {self.attempt}>"
 
     @property
+    def id(self) -> int:
+        """The job's number."""
+        return self._run.claim.id
+
+    @property
+    def task(self) -> str:
+        """Name of its task."""
+        return self._run.claim.task
+
+    @property
+    def queue(self) -> str:
+        """Name of its queue."""
+        return self._run.claim.queue
+
+    @property
+    def key(self) -> str | None:
+        """The key that it is limited by; None for none."""
+        return self._run.claim.key or None
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._run.claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts before the job has failed."""
+        return self._run.claim.max_attempts
+
+    @property
     def is_last(self) -> bool:
         """Whether the job has failed if this attempt fails."""
-        return self.attempt >= self.max_attempts
+        return self._run.is_last
+
+    @property
+    def lost(self) -> bool:
+        """Whether its lease is lost.
+
+        What the body returns will be dropped, and the job may run elsewhere by now.
+        """
+        return self._run.lost
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its end was asked for: a body in a thread had better return soon."""
+        return self._run.cancelled
 
     @property
     def overdue(self) -> bool:
         """Whether its time is over; a body in a thread goes on, but the attempt has failed."""
-        timeout_ms = self.claim.timeout_ms
-        if timeout_ms is None or not self.began_s:
-            return False
-        return (time.monotonic() - self.began_s) * 1000 > timeout_ms
+        return self._run.is_overdue
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Say how far it is; seen by others within half a second or so, at next to no cost.
+        """Say how far it is; seen by others within half a second, at next to no cost.
 
         Args:
             done: How much is done, from 0.
@@ -96,15 +166,4 @@ class CurrentJob:
             share = min(1.0, done / total)
         if not text:
             text = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-        self.news = (share, checks.fitted(str(text), PROGRESS_CHARACTERS))
-        self._tell(self)
-
-    def begin(self) -> None:
-        """Note that the body begins, here and now."""
-        self.began_s = time.monotonic()
-        _current.set(self)
-
-    @property
-    def log_extra(self) -> dict[str, object]:
-        """What its log records carry."""
-        return {"job": self.id, "task": self.task, "key": self.key, "attempt": self.attempt}
+        self._run.say(share, checks.fitted(str(text), PROGRESS_CHARACTERS))

@@ -1,12 +1,8 @@
 """What the body of a job raises to say how its job goes on."""
 
 from datetime import timedelta
-from typing import Final
 
 from slotq import checks
-
-# Nothing is planned further ahead.
-LONGEST_MS: Final = 100 * 366 * 86_400_000
 
 
 class Retry(Exception):
@@ -25,7 +21,7 @@ class Retry(Exception):
         self.delay_ms = (
             None
             if delay is None
-            else checks.seconds_ms("delay", delay, low_ms=0, high_ms=LONGEST_MS)
+            else checks.seconds_ms("delay", delay, low_ms=0, high_ms=checks.LONGEST_MS)
         )
         super().__init__("asked to be tried again")
 
@@ -41,7 +37,7 @@ class Snooze(Exception):
     """
 
     def __init__(self, seconds: float | timedelta) -> None:
-        self.delay_ms = checks.seconds_ms("seconds", seconds, low_ms=0, high_ms=LONGEST_MS)
+        self.delay_ms = checks.seconds_ms("seconds", seconds, low_ms=0, high_ms=checks.LONGEST_MS)
         super().__init__("asked to run later")
 
 

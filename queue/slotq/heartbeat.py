@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from slotq import wake
-from slotq.current import CurrentJob
+from slotq.current import Run
 from slotq.errors import SlotqError
 from slotq.report import Report
 from slotq.store import jobs, leases, workers
@@ -50,7 +50,7 @@ class Heartbeat:
         database: Database,
         worker_id: int,
         registration: Registration,
-        running: Mapping[Lease, CurrentJob],
+        running: Mapping[Lease, Run],
         report: Report,
         *,
         keep_finished_ms: int | None,
@@ -94,9 +94,9 @@ class Heartbeat:
             gone = leases.renew(tx, held)
             workers.see(tx, self._worker_id, self._registration)
         for lease in gone:
-            job = self._running.get(lease)
-            if job is not None:  # a run that ended while we asked is no loss
-                self._report.lost(job)
+            run = self._running.get(lease)
+            if run is not None:  # a run that ended while we asked is no loss
+                self._report.lost(run)
 
     def _tidy(self) -> None:
         wake.sweep(self._database.directory)

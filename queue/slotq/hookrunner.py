@@ -5,10 +5,13 @@ of its shift, and whatever they do is logged and forgotten.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Final, Literal
 
 from slotq.errors import one_line
@@ -21,6 +24,43 @@ LONGEST_S: Final = 30.0
 # Events that wait to be told; more are dropped, or a slow function would fill the memory.
 MOST_WAITING: Final = 10_000
 
+Done = asyncio.Future[object]
+
+
+class HookThread:
+    """A thread that calls functions for an event loop; it keeps no process from ending."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: SimpleQueue[tuple[Done, Callable[[], object]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="slotq-hook", daemon=True)
+        self._has_begun = False
+
+    def call(self, function: Callable[[], object]) -> Done:
+        """Have a function called; return what it will return."""
+        if not self._has_begun:
+            self._thread.start()
+            self._has_begun = True
+        done = self._loop.create_future()
+        self._calls.put((done, function))
+        return done
+
+    def end(self) -> None:
+        """Call no more, after the function that runs."""
+        self._calls.put(None)
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            done, function = call
+            result: object = None
+            error: BaseException | None = None
+            try:
+                result = function()
+            except BaseException as raised:  # noqa: BLE001  # told where it is waited for
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody to tell
+                self._loop.call_soon_threadsafe(_settle, done, result, error)
+
 
 class HookRunner:
     """Calls the hooks of one worker, in its event loop and on a thread of their own.
@@ -32,11 +72,11 @@ class HookRunner:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Queue[RunEvent | None] = asyncio.Queue()
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="slotq-hook")
-        self._teller = self._loop.create_task(self._tell_all())
+        self._waiting: deque[RunEvent] = deque()
+        self._teller: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._thread = HookThread(self._loop)
         self._dropped = 0
-        self._is_closed = False
 
     def wants(self, name: HookName) -> bool:
         """Tell whether anybody listens."""
@@ -44,7 +84,13 @@ class HookRunner:
 
     def tell(self, event: RunEvent) -> None:
         """Have the functions called for an event, soon; from any thread."""
-        self._loop.call_soon_threadsafe(self._take, event)
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(event)
+            self._loop.call_soon_threadsafe(self._go_on)
+            return
+        if not self._dropped:
+            logger.warning("hooks are too slow: %d events wait, more are dropped", MOST_WAITING)
+        self._dropped += 1
 
     async def call(self, name: Literal["worker_start", "worker_stop"]) -> None:
         """Call the functions for a beginning or an end, and wait for them."""
@@ -52,17 +98,19 @@ class HookRunner:
             await self._call(name, function)
 
     async def close(self, *, patience_s: float) -> None:
-        """Call what waits, then the functions for the end; each for no longer than this. Once."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._waiting.put_nowait(None)
-        try:
-            await self._finish(self._teller, patience_s)
-            await self._finish(self.call("worker_stop"), patience_s)
-        finally:
-            self._teller.cancel()
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Call what waits, then the functions for the end; all together for no longer than this.
+
+        Who calls it again waits for the first call to end.
+        """
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close(patience_s))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, patience_s: float) -> None:
+        # Half of it for each: slow events must not keep what the application has opened open.
+        await self._finish(self._tell_rest(), patience_s / 2)
+        await self._finish(self.call("worker_stop"), patience_s / 2)
+        self._thread.end()
 
     async def _finish(self, calls: Awaitable[None], patience_s: float) -> None:
         try:
@@ -72,16 +120,18 @@ class HookRunner:
             logger.warning("hooks took longer than %g s, and are left to themselves", patience_s)
             self._renew_thread()
 
-    def _take(self, event: RunEvent) -> None:
-        if self._waiting.qsize() < MOST_WAITING:
-            self._waiting.put_nowait(event)
-            return
-        if not self._dropped:
-            logger.warning("hooks are too slow: %d events wait, more are dropped", MOST_WAITING)
-        self._dropped += 1
+    def _go_on(self) -> None:
+        if self._closing is None and (self._teller is None or self._teller.done()):
+            self._teller = self._loop.create_task(self._tell_all())
+
+    async def _tell_rest(self) -> None:
+        if self._teller is not None:
+            await self._teller
+        await self._tell_all()
 
     async def _tell_all(self) -> None:
-        while (event := await self._waiting.get()) is not None:
+        while self._waiting:
+            event = self._waiting.popleft()
             for function in self._hooks.of(event.kind):
                 await self._call(event.kind, function, event)
 
@@ -94,9 +144,9 @@ class HookRunner:
                 if inspect.iscoroutinefunction(function):
                     await function(*arguments)
                 else:
-                    done = await self._loop.run_in_executor(self._threads, function, *arguments)
+                    done = await self._thread.call(lambda: function(*arguments))
                     if inspect.isawaitable(done):
-                        await _wait_for(done)
+                        await done
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -113,9 +163,16 @@ class HookRunner:
             logger.warning("hook %s failed: %s", name, line, exc_info=error)
 
     def _renew_thread(self) -> None:
-        self._threads.shutdown(wait=False)
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="slotq-hook")
+        self._thread.end()
+        self._thread = HookThread(self._loop)
 
 
-async def _wait_for(done: Awaitable[object]) -> None:
-    await done
+def _settle(done: Done, result: object, error: BaseException | None) -> None:
+    if done.done():  # nobody waits any more
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, StopIteration):
+        done.set_exception(RuntimeError("StopIteration"))  # a future takes no such error
+    else:
+        done.set_exception(error)

@@ -32,7 +32,7 @@ class RunEvent:
         state: The state that the job is in now: after ``failed`` it is ``scheduled`` if it is tried
             again, else ``failed``.
         error: What went wrong, in one line; None if nothing did.
-        seconds: How long the body took; None while it runs.
+        seconds: How long the body has taken so far; None if it has not begun.
     """
 
     kind: Literal["started", "finished", "failed", "lost"]

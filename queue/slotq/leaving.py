@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final
 
 from slotq.shift import HOOKS_S, Shift
 
@@ -21,6 +21,8 @@ FAREWELL_S: Final = 0.5
 HURRIED_S: Final = 0.1
 # How long handing back may take while others keep the file locked.
 HAND_BACK_S: Final = 1.0
+# How long what was logged may take to be written, at the very end.
+FLUSH_S: Final = 0.2
 
 
 class Leaving:
@@ -41,15 +43,25 @@ class Leaving:
         self._over = threading.Event()
         self.code = 0
 
-    def begin(self) -> None:
-        """Stop claiming, and see to the rest."""
+    def begin(self, name: str) -> None:
+        """Stop claiming, and see to the rest; safe in a signal handler, as what it calls.
+
+        Args:
+            name: The signal's.
+        """
         self._shift.stop()
         threading.Thread(target=self._see_out, name="slotq-leaving", daemon=True).start()
+        say(
+            "%s: no new jobs; those that run have %g s, once more hands them back now",
+            name,
+            self._grace_s,
+        )
 
-    def hurry(self, code: int) -> None:
-        """Hand back now, and end with this exit code; safe in a signal handler."""
+    def hurry(self, name: str, code: int) -> None:
+        """Hand back now, and end with this exit code."""
         self.code = code
         self._hurried.set()
+        say("%s again: handing back what runs", name)
 
     def end(self) -> None:
         """The worker has left by itself; or not quite, then the process ends here."""
@@ -58,8 +70,7 @@ class Leaving:
             end_process(self.code)
 
     def _see_out(self) -> None:
-        idle_end_s = time.monotonic() + IDLE_S
-        self._wait(self._grace_s, lambda: self._is_hurried(idle_end_s))
+        self._wait(self._grace_s, self._has_waited_enough)
         if self._over.is_set():
             return
         hurried = self._hurried.is_set()
@@ -71,28 +82,56 @@ class Leaving:
             # Before the jobs are handed back: from then on their bodies must not run.
             self._shift.close_hooks(patience_s=FAREWELL_S if hurried else HOOKS_S)
         self._shift.abandon()
+        if not self._shift.has_begun.is_set():
+            end_process(self.code)  # a hook for the beginning goes on, and nothing was claimed
         if not self._shift.has_written.wait(HAND_BACK_S):
-            logger.warning("the file is still locked: jobs that run here come back by themselves")
+            say("the file is still locked: jobs that run here come back by themselves")
         elif not self._shift.has_abandoned and self._over.wait(HOOKS_S + FAREWELL_S):
             return
         end_process(self.code)
 
-    def _is_hurried(self, idle_end_s: float) -> bool:
+    def _has_waited_enough(self) -> bool:
         if self._hurried.is_set():
             return True
-        has_left = self._shift.has_written.is_set()
-        return not has_left and not self._shift.is_busy and time.monotonic() > idle_end_s
+        shift = self._shift
+        if shift.is_busy or shift.has_written.is_set() or not shift.has_begun.is_set():
+            return False
+        return time.monotonic() > shift.begun_s + IDLE_S and not self._wait(
+            IDLE_S, lambda: self._hurried.is_set() or shift.is_busy or shift.has_written.is_set()
+        )
 
-    def _wait(self, most_s: float, until: Callable[[], bool]) -> None:
+    def _wait(self, most_s: float, until: Callable[[], bool]) -> bool:
+        """Wait until something is so, or the worker has left; return whether it was in time."""
         end_s = time.monotonic() + most_s
-        while not until() and time.monotonic() < end_s and not self._over.wait(LOOK_S):
-            pass
+        while not until():
+            if time.monotonic() >= end_s:
+                return False
+            if self._over.wait(LOOK_S):
+                break
+        return True
 
 
-def end_process(code: int) -> NoReturn:
+def say(text: str, *values: object) -> None:
+    """Log, and wait for nobody: another thread may be stuck in a log that nobody reads."""
+    _aside(lambda: logger.info(text, *values))
+
+
+def end_process(code: int) -> None:
     """End this process at once, whatever its threads do."""
+    _aside(_flush)
+    os._exit(code)
+
+
+def _flush() -> None:
     with contextlib.suppress(OSError, ValueError):  # a closed pipe
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)
+
+
+def _aside(work: Callable[[], object]) -> None:
+    """Do something on another thread, and wait for it a moment."""
+    thread = threading.Thread(target=work, name="slotq-aside", daemon=True)
+    with contextlib.suppress(RuntimeError):  # no more threads are to be had
+        thread.start()
+        thread.join(FLUSH_S)

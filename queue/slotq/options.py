@@ -21,8 +21,6 @@ if typing.TYPE_CHECKING:
 MOST_PRIORITY: Final = 1_000_000
 MOST_ATTEMPTS: Final = 1_000_000
 MOST_RUNNING: Final = 1_000_000
-# Nothing is planned further ahead, and the sum with any instant stays one that can be written.
-LONGEST_MS: Final = 100 * 366 * 86_400_000
 
 
 class Options(TypedDict, total=False):
@@ -214,7 +212,7 @@ def _with_cap(terms: Terms, value: object) -> Terms:
 
 
 def _with_delay(terms: Terms, value: object) -> Terms:
-    delay_ms = checks.seconds_ms("delay", value, low_ms=0, high_ms=LONGEST_MS)
+    delay_ms = checks.seconds_ms("delay", value, low_ms=0, high_ms=checks.LONGEST_MS)
     return replace(terms, delay_ms=delay_ms, run_at=None)
 
 
@@ -223,14 +221,14 @@ def _with_expiry(terms: Terms, value: object) -> Terms:
         return replace(terms, expires_in_ms=None, expires_at=None)
     if isinstance(value, datetime):
         return replace(terms, expires_in_ms=None, expires_at=checks.instant_ms("expires", value))
-    span_ms = checks.seconds_ms("expires", value, low_ms=1, high_ms=LONGEST_MS)
+    span_ms = checks.seconds_ms("expires", value, low_ms=1, high_ms=checks.LONGEST_MS)
     return replace(terms, expires_in_ms=span_ms, expires_at=None)
 
 
 def _with_timeout(terms: Terms, value: object) -> Terms:
     if value is None:
         return replace(terms, timeout_ms=None)
-    timeout_ms = checks.seconds_ms("timeout", value, low_ms=1, high_ms=LONGEST_MS)
+    timeout_ms = checks.seconds_ms("timeout", value, low_ms=1, high_ms=checks.LONGEST_MS)
     return replace(terms, timeout_ms=timeout_ms)
 
 

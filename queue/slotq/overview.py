@@ -235,7 +235,7 @@ def _looks(timeout: object) -> Iterator[float]:
     """Yield how long to wait before the next look at a job, until the time is over."""
     end_s = float("inf")
     if timeout is not None:
-        ms = checks.seconds_ms("timeout", timeout, low_ms=0, high_ms=arguments.LONGEST_AGE_MS)
+        ms = checks.seconds_ms("timeout", timeout, low_ms=0, high_ms=checks.LONGEST_MS)
         end_s = time.monotonic() + ms / 1000
     pause_s = FIRST_LOOK_S
     while (left_s := end_s - time.monotonic()) > 0:

@@ -38,7 +38,6 @@ class Presence:
         self._graves: list[Grave] = []
         self._buried: set[int] = set()
         self._next_graves_s = 0.0
-        self._waiting = False
         self.worker_id = 0
 
     def enter(self) -> None:
@@ -53,7 +52,10 @@ class Presence:
             with self._database.write() as tx:
                 workers.drop_gone(tx)
                 worker_id = workers.register(tx, self._registration)
-                alive = Alive(self._database.directory, worker_id)
+                try:
+                    alive = Alive(self._database.directory, worker_id)
+                except OSError as error:
+                    raise self._refused("the lock that tells that a worker lives", error) from error
         except BaseException:
             if alive is not None:
                 alive.close(remove=True)
@@ -62,8 +64,7 @@ class Presence:
         try:
             self._bell = Bell(self._database.directory)
         except OSError as error:
-            reason = f"the pipe that wakes a worker cannot be made ({error.strerror})"
-            raise StoreError(path=self._database.path, reason=reason) from error
+            raise self._refused("the pipe that wakes a worker", error) from error
         self._ringer.hang(self._bell)
         sweep(self._database.directory)
 
@@ -72,6 +73,7 @@ class Presence:
         if self._bell is not None:
             self._ringer.take_down(self._bell)
             self._bell.close()
+        self.clear_graves(buried=False)  # others see to them
         has_left = True
         if self.worker_id:
             try:
@@ -127,6 +129,11 @@ class Presence:
         for grave in found:
             if buried:
                 logger.warning("worker %d is dead: its jobs are taken back", grave.worker_id)
-                self._buried.add(grave.worker_id)  # its file may not be ours to remove
-            grave.close(remove=buried)
+            if not grave.close(remove=buried) and buried:
+                self._buried.add(grave.worker_id)  # its file is not ours to remove
         return bool(found)
+
+    def _refused(self, what: str, error: OSError) -> StoreError:
+        return StoreError(
+            path=self._database.path, reason=f"{what} cannot be made ({error.strerror})"
+        )

@@ -2,15 +2,17 @@
 
 import logging
 import time
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Final, Literal
 
-from slotq.current import CurrentJob
+from slotq.clock import Clock
+from slotq.current import Run
 from slotq.errors import one_line
 from slotq.hookrunner import HookRunner
 from slotq.hooks import RunEvent
 from slotq.model import State
 from slotq.store.leases import Cancelled, End, Failure, state_after
+from slotq.store.rows import instant
 
 logger = logging.getLogger("slotq.worker")
 
@@ -23,47 +25,49 @@ class Report:
 
     Args:
         hooks: The application's, called beside the worker.
+        clock: The queue's.
     """
 
-    def __init__(self, hooks: HookRunner) -> None:
+    def __init__(self, hooks: HookRunner, clock: Clock) -> None:
         self._hooks = hooks
+        self._clock = clock
         self._unknown: set[str] = set()
 
-    def started(self, job: CurrentJob) -> None:
+    def started(self, run: Run) -> None:
         """Tell that a job was claimed and begins."""
         if self._hooks.wants("started"):
-            self._tell("started", job, "running", None)
+            self._tell("started", run, "running", None)
 
-    def ended(self, job: CurrentJob, end: End) -> None:
+    def ended(self, run: Run, end: End) -> None:
         """Tell how a run ended, once that is written."""
         if isinstance(end, Failure):
             logger.warning(
                 "job %d: attempt %d of %d failed: %s",
-                job.id,
-                job.attempt,
-                job.max_attempts,
+                run.claim.id,
+                run.claim.attempt,
+                run.claim.max_attempts,
                 one_line(end.error),
-                extra=job.log_extra,
+                extra=run.log_extra,
             )
             if self._hooks.wants("failed"):
-                state: State = "cancelled" if job.cancelled else state_after(end)
-                self._tell("failed", job, state, end.error)
+                state: State = "cancelled" if run.cancelled else state_after(end)
+                self._tell("failed", run, state, end.error)
         elif self._hooks.wants("finished"):
             error = end.error if isinstance(end, Cancelled) else None
-            self._tell("finished", job, state_after(end), error)
+            self._tell("finished", run, state_after(end), error)
 
-    def lost(self, job: CurrentJob) -> None:
+    def lost(self, run: Run) -> None:
         """Tell, once, that a lease is lost."""
-        if job.lost:
+        if run.lost:
             return
-        job.lost = True
+        run.lost = True
         logger.warning(
             "job %d: its lease is lost; what its body returns is dropped",
-            job.id,
-            extra=job.log_extra,
+            run.claim.id,
+            extra=run.log_extra,
         )
         if self._hooks.wants("lost"):
-            self._tell("lost", job, "running", "lease lost")
+            self._tell("lost", run, "running", "lease lost")
 
     def unknown(self, task: str) -> None:
         """Tell, once, that a task is not known here."""
@@ -75,22 +79,43 @@ class Report:
     def _tell(
         self,
         kind: Literal["started", "finished", "failed", "lost"],
-        job: CurrentJob,
+        run: Run,
         state: State,
         error: str | None,
     ) -> None:
+        claim = run.claim
         self._hooks.tell(
             RunEvent(
                 kind=kind,
-                at=datetime.now(UTC),
-                job=job.id,
-                task=job.task,
-                queue=job.queue,
-                key=job.key,
-                attempt=job.attempt,
-                max_attempts=job.max_attempts,
+                at=instant(self._clock.now_ms()),
+                job=claim.id,
+                task=claim.task,
+                queue=claim.queue,
+                key=claim.key or None,
+                attempt=claim.attempt,
+                max_attempts=claim.max_attempts,
                 state=state,
                 error=error,
-                seconds=time.monotonic() - job.began_s if job.began_s else None,
+                seconds=time.monotonic() - run.began_s if run.began_s else None,
             )
         )
+
+
+class Known:
+    """The tasks that a worker knows.
+
+    Attributes:
+        misses: How often it was asked for one that it does not know.
+    """
+
+    def __init__(self, tasks: Mapping[str, object], report: Report) -> None:
+        self._tasks = tasks
+        self._report = report
+        self.misses = 0
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._tasks:
+            return True
+        self.misses += 1
+        self._report.unknown(str(name))
+        return False

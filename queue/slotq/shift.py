@@ -10,12 +10,13 @@ import contextvars
 import functools
 import logging
 import threading
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Final
 
 from slotq.bodies import Body, told
-from slotq.current import CurrentJob
+from slotq.current import Run
 from slotq.heartbeat import Heartbeat
 from slotq.hookrunner import HookRunner
 from slotq.jobqueue import Queue
@@ -30,6 +31,8 @@ logger = logging.getLogger("slotq.worker")
 FAREWELL_S: Final = 1.0
 # How long the hooks of a worker that leaves may take, all together.
 HOOKS_S: Final = 5.0
+# For how long a body is put off for which there is no thread.
+NO_THREAD_MS: Final = 1_000
 # How long a loop may take to answer before it counts as blocked.
 PING_S: Final = 0.3
 
@@ -44,6 +47,8 @@ class Shift:
         max_jobs: Whether to end after so many starts; None for no such number.
 
     Attributes:
+        has_begun: Set once hooks have seen its beginning, and it enters the file.
+        begun_s: When that was, on the monotonic clock.
         has_written: Set once the file is left and nothing more will be written.
     """
 
@@ -52,9 +57,9 @@ class Shift:
     ) -> None:
         self._queue = queue
         self._registration = registration
-        self._running: dict[Lease, CurrentJob] = {}
+        self._running: dict[Lease, Run] = {}
         self._hooks = HookRunner(queue.hooks)
-        self._report = Report(self._hooks)
+        self._report = Report(self._hooks, queue.database.clock)
         self._turns = Turns(
             queue, registration, self._running, Staff(self._begin, self._cancel), self._report,
             burst=burst, max_jobs=max_jobs,
@@ -68,6 +73,9 @@ class Shift:
         # A task that was cancelled once, and went on to serve, is not being cancelled now.
         self._cancelled_before = 0 if self._server is None else self._server.cancelling()
         self._handing_back = False
+        self._has_told_threads = False
+        self.has_begun = threading.Event()
+        self.begun_s = 0.0
         self.has_written = threading.Event()
 
     @property
@@ -84,6 +92,11 @@ class Shift:
     def has_abandoned(self) -> bool:
         """Whether jobs were handed back while their bodies went on."""
         return self._turns.abandoned > 0
+
+    @property
+    def has_used_up(self) -> bool:
+        """Whether it has started as many jobs as it may."""
+        return self._turns.has_used_up
 
     def stop(self) -> None:
         """Claim nothing more, and end when the bodies have ended; from any thread."""
@@ -106,10 +119,8 @@ class Shift:
             self._loop.call_soon_threadsafe(answered.set)
         if answered.wait(PING_S):  # else a body blocks the loop
             closing = self._hooks.close(patience_s=patience_s)
-            with contextlib.suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(closing, self._loop).result(
-                    2 * patience_s + PING_S
-                )
+            with contextlib.suppress(TimeoutError, CancelledError):
+                asyncio.run_coroutine_threadsafe(closing, self._loop).result(patience_s + PING_S)
 
     async def work(self) -> None:
         """Work until the end of the shift.
@@ -123,6 +134,8 @@ class Shift:
         cancelled: asyncio.CancelledError | None = None
         try:
             await self._hooks.call("worker_start")
+            self.begun_s = time.monotonic()
+            self.has_begun.set()
             thread = threading.Thread(target=self._live, name="slotq-turns", daemon=True)
             thread.start()
             while not self._ended.done():
@@ -180,9 +193,9 @@ class Shift:
             self._server is not None and self._server.cancelling() > self._cancelled_before
         )
 
-    def _begin(self, jobs: Sequence[CurrentJob]) -> None:
+    def _begin(self, runs: Sequence[Run]) -> None:
         """Start bodies; called by the thread of the turns."""
-        bodies = [Body(each, self._queue.tasks, self._queue.max_payload) for each in jobs]
+        bodies = [Body(each, self._queue.tasks, self._queue.max_payload) for each in runs]
         on_loop = [body for body in bodies if body.is_async]
         if on_loop:
             self._loop.call_soon_threadsafe(self._begin_async, on_loop)
@@ -192,46 +205,63 @@ class Shift:
             try:
                 # A context of its own: what a body sets is not there for the next on its thread.
                 self._threads.submit(contextvars.Context().run, self._in_thread, body)
-            except RuntimeError as error:  # no more threads are to be had
-                logger.warning("no thread to run a job in: %s", error)
-                self._turns.post(Outcome(body.job, HandBack()))
+            except RuntimeError as error:
+                self._do_without_thread(body, error)
 
     def _begin_async(self, bodies: Sequence[Body]) -> None:
         for body in bodies:
-            task = self._loop.create_task(body.arun(self._is_leaving))
-            self._tasks[body.job.lease] = task
-            task.add_done_callback(functools.partial(self._on_done, body.job))
-            if body.job.cancelled or self._is_leaving():
+            task = self._loop.create_task(body.acall(self._is_leaving))
+            self._tasks[body.run.lease] = task
+            task.add_done_callback(functools.partial(self._on_done, body.run))
+            if body.run.cancelled or self._is_leaving():
                 task.cancel()  # asked before it began, or claimed in the turn that was under way
 
-    def _on_done(self, job: CurrentJob, task: asyncio.Task[End]) -> None:
-        del self._tasks[job.lease]
+    def _do_without_thread(self, body: Body, error: RuntimeError) -> None:
+        """Put a body off for which no thread is to be had, unless one has it all the same.
+
+        The pool keeps what it could not start a thread for, and gives it to one that gets free.
+        """
+        if not body.take():
+            return
+        if not self._has_told_threads:
+            self._has_told_threads = True
+            logger.warning("no thread to run a job in, so it is put off: %s", error)
+        self._turns.post(Outcome(body.run, HandBack(NO_THREAD_MS)))
+
+    def _on_done(self, run: Run, task: asyncio.Task[End]) -> None:
+        del self._tasks[run.lease]
         if task.cancelled():
-            end: End = Cancelled() if job.cancelled else HandBack()  # before its first step
+            end: End = Cancelled() if run.cancelled else HandBack()  # before its first step
         else:
             error = task.exception()
             end = task.result() if error is None else told(error, None)
         if not self._done:
             # What ends in one pass of the loop is handed in together, for one turn to write.
             self._loop.call_soon(self._hand_in)
-        self._done.append(Outcome(job, end))
+        self._done.append(Outcome(run, end))
 
     def _hand_in(self) -> None:
         done, self._done = self._done, []
         self._turns.post(*done)
 
-    def _cancel(self, job: CurrentJob) -> None:
+    def _cancel(self, run: Run) -> None:
         """End the body of a job, if it is one that can be ended; from the thread of the turns."""
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it the body
-            self._loop.call_soon_threadsafe(self._cancel_task, job)
+            self._loop.call_soon_threadsafe(self._cancel_task, run)
 
-    def _cancel_task(self, job: CurrentJob) -> None:
-        task = self._tasks.get(job.lease)
+    def _cancel_task(self, run: Run) -> None:
+        task = self._tasks.get(run.lease)
         if task is not None:
             task.cancel()
 
     def _in_thread(self, body: Body) -> None:
-        self._turns.post(Outcome(body.job, body.run()))
+        if not body.take():
+            return
+        try:
+            end = body.call()
+        except BaseException as error:  # noqa: BLE001  # or its slot would never be free again
+            end = told(error, None)
+        self._turns.post(Outcome(body.run, end))
 
 
 def _settle(ended: "asyncio.Future[None]", failed: BaseException | None) -> None:

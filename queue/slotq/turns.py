@@ -7,16 +7,16 @@ fills every thread keeps the worker from writing and claiming.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from slotq.current import CurrentJob
+from slotq.current import Run
 from slotq.errors import FileReplaced, NotAQueue, QueueBusy, SchemaTooNew, StoreError
 from slotq.heartbeat import BEATS_PER_LEASE
 from slotq.jobqueue import Queue
 from slotq.presence import Presence
-from slotq.report import Report
+from slotq.report import Known, Report
 from slotq.store import due, leases, workers
 from slotq.store.claims import UNKNOWN_BATCH, Claim, Claimer, claim
 from slotq.store.leases import End, HandBack, Lease
@@ -59,7 +59,7 @@ class Pause:
 class Outcome(NamedTuple):
     """How one run ends."""
 
-    job: CurrentJob
+    run: Run
     end: End
 
 
@@ -72,28 +72,8 @@ class Staff:
         cancel: Ends a body whose job is to end, if it can be ended.
     """
 
-    begin: Callable[[Sequence[CurrentJob]], None]
-    cancel: Callable[[CurrentJob], None]
-
-
-class Known:
-    """The tasks that a worker knows.
-
-    Attributes:
-        misses: How often it was asked for one that it does not know.
-    """
-
-    def __init__(self, tasks: Mapping[str, object], report: Report) -> None:
-        self._tasks = tasks
-        self._report = report
-        self.misses = 0
-
-    def __contains__(self, name: object) -> bool:
-        if name in self._tasks:
-            return True
-        self.misses += 1
-        self._report.unknown(str(name))
-        return False
+    begin: Callable[[Sequence[Run]], None]
+    cancel: Callable[[Run], None]
 
 
 class Turns:
@@ -118,7 +98,7 @@ class Turns:
         self,
         queue: Queue,
         registration: Registration,
-        running: dict[Lease, CurrentJob],
+        running: dict[Lease, Run],
         staff: Staff,
         report: Report,
         *,
@@ -135,7 +115,7 @@ class Turns:
         self._burst = burst
         self._left = max_jobs
         self._outcomes: deque[Outcome] = deque()
-        self._news: dict[Lease, CurrentJob] = {}
+        self._news: dict[Lease, Run] = {}
         self._stopping = False
         self._abandoning = False
         self._waiting = False
@@ -183,10 +163,7 @@ class Turns:
             try:
                 if self._abandoning:
                     self._hand_all_back(ended)
-                while self._outcomes and len(ended) < BATCH:
-                    outcome = self._outcomes.popleft()
-                    if outcome.job.lease in self._running:  # else it was handed back meanwhile
-                        ended.append(outcome)
+                self._take_outcomes(ended)
                 pause = self._turn(claimer, ended)
                 ended.clear()
                 if pause is None:
@@ -204,6 +181,11 @@ class Turns:
         """Hand in how runs ended; from any thread."""
         self._outcomes.extend(outcomes)
         self._wake()
+
+    @property
+    def has_used_up(self) -> bool:
+        """Whether it has started as many jobs as it may."""
+        return self._left == 0
 
     def stop(self) -> None:
         """Claim nothing more; from any thread."""
@@ -226,8 +208,8 @@ class Turns:
         try:
             with self._database.write() as tx:
                 version = self._database.foreign_version(tx)
-                lost = [outcome.job for outcome in ended if not self._write_end(tx, outcome)]
-                self._keep(tx, {outcome.job.lease for outcome in ended})
+                lost = [outcome.run for outcome in ended if not self._write_end(tx, outcome)]
+                self._keep(tx, {outcome.run.lease for outcome in ended})
                 self.presence.bury(tx)
                 more = due.handle_due(tx)
                 self._known.misses = 0
@@ -243,9 +225,9 @@ class Turns:
                 now = tx.now
                 # While nobody else can write: a heartbeat would take an end just written for a loss.
                 for outcome in ended:
-                    del self._running[outcome.job.lease]
+                    del self._running[outcome.run.lease]
         except BaseException:
-            self._running.update((outcome.job.lease, outcome.job) for outcome in ended)
+            self._running.update((outcome.run.lease, outcome.run) for outcome in ended)
             self.presence.clear_graves(buried=False)
             raise
         has_buried = self.presence.clear_graves(buried=True)
@@ -263,6 +245,16 @@ class Turns:
             return Pause(now, now, None)
         return Pause(now, until, None if is_full else version)
 
+    def _take_outcomes(self, ended: list[Outcome]) -> None:
+        """Move what was handed in to what the next turn writes: one end a run, the first."""
+        seen = {outcome.run.lease for outcome in ended}
+        while self._outcomes and len(ended) < BATCH:
+            outcome = self._outcomes.popleft()
+            lease = outcome.run.lease
+            if lease in self._running and lease not in seen:  # else it was handed back meanwhile
+                seen.add(lease)
+                ended.append(outcome)
+
     def _want(self, free: int) -> int:
         """Return how many jobs to claim; asked with the lock held: none starts after a stop."""
         if self._stopping:
@@ -270,10 +262,10 @@ class Turns:
         return min(free, BATCH) if self._left is None else min(free, BATCH, self._left)
 
     def _write_end(self, tx: Tx, outcome: Outcome) -> bool:
-        job = outcome.job
-        if job.news is not None:
-            leases.tell_progress(tx, job.lease, *job.news)
-        return leases.end(tx, job.lease, outcome.end)
+        run = outcome.run
+        if run.news is not None:
+            leases.tell_progress(tx, run.lease, *run.news)
+        return leases.end(tx, run.lease, outcome.end)
 
     def _keep(self, tx: Tx, ended: set[Lease]) -> None:
         """See to the jobs that go on."""
@@ -284,48 +276,48 @@ class Turns:
         self._last_now = tx.now
         if len(self._running) > len(ended):
             for lease in leases.asked_to_end(tx, self.presence.worker_id):
-                job = self._running.get(lease)
-                if job is not None and not job.cancelled and lease not in ended:
-                    job.cancelled = True
-                    self._staff.cancel(job)
+                run = self._running.get(lease)
+                if run is not None and not run.cancelled and lease not in ended:
+                    run.cancelled = True
+                    self._staff.cancel(run)
         if self._has_progress():
             self._next_progress_s = time.monotonic() + PROGRESS_EVERY_S
-            while self._news:
-                lease, job = self._news.popitem()
-                if job.news is not None and lease not in ended:
-                    leases.tell_progress(tx, lease, *job.news)
+            for lease in list(self._news):  # bodies may go on to say more
+                run = self._news.pop(lease)
+                if run.news is not None and lease not in ended:
+                    leases.tell_progress(tx, lease, *run.news)
 
     def _settle(
-        self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[CurrentJob]
+        self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[Run]
     ) -> None:
         for outcome in ended:
-            if outcome.job in lost:
-                self._report.lost(outcome.job)
+            if outcome.run in lost:
+                self._report.lost(outcome.run)
             else:
-                self._report.ended(outcome.job, outcome.end)
+                self._report.ended(outcome.run, outcome.end)
         if not claims:
             return
-        jobs = [CurrentJob(each, self._note) for each in claims]
-        self._running.update((job.lease, job) for job in jobs)
+        runs = [Run(each, self._note) for each in claims]
+        self._running.update((run.lease, run) for run in runs)
         if self._left is not None:
-            self._left -= len(jobs)
+            self._left -= len(runs)
         if self._stopping:  # told to while the turn was under way
-            for job in jobs:
-                self.post(Outcome(job, HandBack()))
+            for run in runs:
+                self.post(Outcome(run, HandBack()))
             return
-        for job in jobs:
-            self._report.started(job)
-        self._staff.begin(jobs)
+        for run in runs:
+            self._report.started(run)
+        self._staff.begin(runs)
 
     def _hand_all_back(self, ended: list[Outcome]) -> None:
-        done = {outcome.job.lease for outcome in (*self._outcomes, *ended)}
-        left = [job for lease, job in self._running.items() if lease not in done]
-        self._outcomes.extend(Outcome(job, HandBack()) for job in left)
+        done = {outcome.run.lease for outcome in (*self._outcomes, *ended)}
+        left = [run for lease, run in self._running.items() if lease not in done]
+        self._outcomes.extend(Outcome(run, HandBack()) for run in left)
         self.abandoned += len(left)
 
-    def _note(self, job: CurrentJob) -> None:
+    def _note(self, run: Run) -> None:
         """Note that a body has said how far it is; from any thread."""
-        self._news[job.lease] = job
+        self._news[run.lease] = run
 
     def _has_progress(self) -> bool:
         return bool(self._news) and time.monotonic() >= self._next_progress_s
@@ -382,7 +374,7 @@ class Turns:
         return bool(self._outcomes) or self._abandoning or self._is_over() or self._has_progress()
 
     def _is_over(self) -> bool:
-        return (self._stopping or self._left == 0) and not self._running
+        return (self._stopping or self.has_used_up) and not self._running
 
     def _wake(self) -> None:
         if self._waiting:

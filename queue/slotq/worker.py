@@ -76,6 +76,7 @@ class Worker:
         self._shift: Shift | None = None
         self._leaving: Leaving | None = None
         self._stopping = False
+        self._has_used_up = False
 
     def run(self) -> None:
         """Work until told to stop by SIGTERM or SIGINT, or until a burst is done.
@@ -117,8 +118,14 @@ class Worker:
                 shift.stop()
             await shift.work()
         finally:
+            self._has_used_up = shift.has_used_up
             self._shift = None
             self._stopping = False
+
+    @property
+    def has_used_up(self) -> bool:
+        """Whether its last time of serving started all of its ``max_jobs``."""
+        return self._has_used_up
 
     def stop(self) -> None:
         """Stop claiming; the worker leaves when the jobs that run have ended. From any thread.
@@ -154,18 +161,14 @@ class Worker:
     def _on_signal(self, number: int, _: object) -> None:
         name = signal.Signals(number).name
         if self._leaving is not None:
-            logger.info("%s again: handing back what runs", name)
-            self._leaving.hurry(128 + number)
-            return
-        logger.info(
-            "%s: no new jobs; those that run have %g s, once more hands them back now",
-            name,
-            self._grace_s,
-        )
-        self._stopping = True
-        if self._shift is not None:
+            self._leaving.hurry(name, 128 + number)
+        elif self._shift is not None:
             self._leaving = Leaving(self._shift, self._grace_s)
-            self._leaving.begin()
+            self._leaving.begin(name)
+        elif not self._stopping:
+            self._stopping = True  # it leaves as soon as it serves
+        else:
+            raise SystemExit(128 + number)
 
     def _registration(self) -> Registration:
         return Registration(

@@ -118,6 +118,7 @@ class Reference(Line):
                 self.seen["expired"] += 1
             elif job.run_at <= self.now and job.state == "scheduled":
                 job.state = "waiting"
+                job.error = None if job.misses else job.error
 
     # Jobs.
 
@@ -161,7 +162,7 @@ class Reference(Line):
         if job.state == "running":
             job.cancelling = True
         else:
-            job.state, job.finished_at = "cancelled", self.now
+            job.state, job.finished_at, job.error = "cancelled", self.now, None
         return True
 
     def retry(self, job_id: int) -> bool:
@@ -274,7 +275,7 @@ class Reference(Line):
         """End a run that is to be later."""
         job = self.jobs[job_id]
         job.attempt -= 1
-        job.run_at = self.now + delay_ms
+        job.run_at, job.error = self.now + delay_ms, None
         if not self._stop(job):
             job.state = "scheduled"
 

@@ -12,6 +12,7 @@ import pytest
 from typing_extensions import override
 
 from slotq import Job, JobFailed, Queue, Worker
+from slotq.testing import ManualClock
 from support.procs import auntil
 from support.serving import serving
 
@@ -275,3 +276,33 @@ def test_threads_end_with_the_worker(queue: Queue) -> None:
         names = {thread.name for thread in threading.enumerate() if thread.name != "MainThread"}
         assert not {name for name in names if name.startswith(("slotq-turns", "slotq-heartbeat"))}
     assert threading.active_count() <= before + 8
+
+
+def test_a_body_for_which_no_thread_is_to_be_had_is_put_off_and_runs_once(
+    queue: Queue,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The pool keeps what it could not start a thread for, and may run it all the same."""
+    begin = threading.Thread.start
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("slotq-job") and len(refused) < 6:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    ran: list[int] = []
+    ids = queue.task(name="t", max_attempts=1)(ran.append).enqueue_many([(n,) for n in range(4)])
+    for _ in range(4):
+        Worker(queue, slots=4, burst=True).run()
+        clock.advance(1_000)
+    assert refused
+    assert sorted(ran) == [0, 1, 2, 3]
+    assert [(queue.job(each).state, queue.job(each).attempt) for each in ids] == [
+        ("succeeded", 1)
+    ] * 4
+    assert caplog.text.count("so it is put off") <= 4

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from slotq import CurrentJob, Job, JobCancelled, Queue, Retry, Worker, current_job
+from slotq import Job, JobCancelled, Queue, Retry, Worker, current_job
+from slotq.current import Run
 from slotq.testing import ManualClock
 from support.procs import auntil, until
 from support.serving import has_running, serving, serving_in_thread
@@ -139,14 +140,14 @@ async def test_a_request_before_the_first_step_reaches_the_body(
             until(lambda: asked == [2, 3])
 
     asked: list[int] = []
-    begin = CurrentJob.__setattr__
+    begin = Run.__setattr__
 
-    def note(job: CurrentJob, name: str, value: object) -> None:
-        begin(job, name, value)
+    def note(run: Run, name: str, value: object) -> None:
+        begin(run, name, value)
         if (name, value) == ("cancelled", True):
-            asked.append(job.id)
+            asked.append(run.claim.id)
 
-    monkeypatch.setattr(CurrentJob, "__setattr__", note)
+    monkeypatch.setattr(Run, "__setattr__", note)
     for number in range(3):
         body.enqueue(number)
     async with serving(Worker(queue, slots=3)):

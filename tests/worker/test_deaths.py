@@ -1,5 +1,6 @@
 """Workers that died: noticed by the lock that went with them, long before their leases lapse."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq import Job, Queue, Worker
+from slotq import Job, Queue, StoreError, Worker
 from slotq.alive import Alive, graves
 from support.procs import Process, until
 from support.serving import has_passed, has_running, serving_in_thread, stop_between_writes
@@ -89,7 +90,7 @@ def test_the_slot_of_a_killed_worker_is_free_within_a_second(queue: Queue) -> No
             assert time.monotonic() - killed_s < SOON_S
             assert len(queue.workers()) == 1
             until(lambda: len(alive(queue)) == 1)
-    assert {queue.job(job.id).attempt for job in (first, second)} <= {0, 1, 2}
+    assert queue.job(first.id).attempt + queue.job(second.id).attempt == 2
 
 
 def test_a_full_worker_notices_too(queue: Queue) -> None:
@@ -230,31 +231,41 @@ def test_other_files_are_no_graves(tmp_path: Path, name: str) -> None:
     assert graves(tmp_path / "gone", but=()) == []
 
 
-def test_a_worker_is_not_buried_while_it_registers(queue: Queue) -> None:
-    """Its lock has its name only once it is held, inside the transaction that gives the number."""
+def test_a_lock_has_no_name_before_its_worker_may_register(queue: Queue) -> None:
+    """So nobody can take it for that of the worker that had the number before."""
+    queue.stats()
+    with locked(queue.path), worker(queue, 1) as process:
+        until(lambda: "still locked" in process.text or process.cpu_s() > 0.1)
+        assert alive(queue) == set()
+    with serving_in_thread(Worker(queue)):
+        until(lambda: alive(queue) == {"alive-1"})
+
+
+def test_a_worker_whose_lock_cannot_be_made_says_so_and_leaves_nothing(queue: Queue) -> None:
+    queue.stats()
+    in_the_way = queue.database.directory / f"new-alive-1-{os.getpid()}"
+    in_the_way.mkdir()
+    with pytest.raises(StoreError, match="the lock that tells that a worker lives cannot be made"):
+        Worker(queue).run()
+    assert queue.workers() == []
+    in_the_way.rmdir()
+    Worker(queue, burst=True).run()
+    assert alive(queue) == set()
+
+
+def test_a_number_whose_registration_was_undone_is_watched_when_it_is_given_again(
+    queue: Queue,
+) -> None:
+    """Its file stood for nobody, and was buried for nothing; its next holder may die too."""
     with serving_in_thread(Worker(queue)):
         until(lambda: len(queue.workers()) == 1)
-        with locked(queue.path):
-            process = worker(queue, 1)
-            until(lambda: process.cpu_s() > 0)
-        with process:
+        Alive(queue.database.directory, 2).close(remove=False)
+        until(lambda: alive(queue) == {"alive-1"})
+        with worker(queue, 2) as doomed:
             until(lambda: len(queue.workers()) == 2)
-            process.send(signal.SIGTERM)
-            process.finish()
-
-
-def test_no_lock_is_left_by_a_worker_that_cannot_register(queue: Queue) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError
-
-    queue.stats()
-    worker = Worker(queue)
-    for _ in range(2):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError):
-            patch.setattr("slotq.presence.Alive", fail)
-            worker.run()
-    assert alive(queue) == set()
-    assert queue.workers() == []
+            assert alive(queue) == {"alive-1", "alive-2"}
+            doomed.kill()
+        until(lambda: len(queue.workers()) == 1, patience_s=SOON_S)
 
 
 def test_kills_one_after_another_lose_no_job(queue: Queue, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_retry_from_another_error_is_told_as_that_one(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_snooze_uses_no_attempt_and_keeps_the_last_error(
+def test_snooze_uses_no_attempt_and_is_no_failure(
     queue: Queue, clock: ManualClock, *, is_async: bool
 ) -> None:
     errors = [RuntimeError("first"), *[Snooze(60)] * 20]
@@ -95,10 +95,7 @@ def test_snooze_uses_no_attempt_and_keeps_the_last_error(
         run_dry(queue)
         found = queue.job(job.id)
         assert (found.state, found.attempt) == ("scheduled", 1)
-        assert (found.run_at, found.error) == (
-            now(clock) + timedelta(minutes=1),
-            "RuntimeError: first",
-        )
+        assert (found.run_at, found.error) == (now(clock) + timedelta(minutes=1), None)
         assert queue.key("k").running == 0
         clock.advance(60_000)
     assert not errors
@@ -182,13 +179,15 @@ def test_backoff_is_the_task_s_own(
         clock.advance(wait * 1_000)
 
 
-@pytest.mark.parametrize("answer", [-1, float("nan"), "soon", None, 10**30])
+@pytest.mark.parametrize(
+    "answer", [-1, float("nan"), "soon", Odd("no idea"), SystemExit(3), 10**30]
+)
 def test_a_backoff_function_of_no_use_gives_way_to_the_usual_one(
     queue: Queue, clock: ManualClock, caplog: pytest.LogCaptureFixture, answer: object
 ) -> None:
     def backoff(_: int) -> float:
-        if answer is None:
-            raise Odd("no idea")
+        if isinstance(answer, BaseException):
+            raise answer
         return answer  # type: ignore[return-value]  # what a program without types may do
 
     job = queue.task(name="t", backoff=backoff)(raising(Odd())).enqueue()

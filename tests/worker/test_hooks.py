@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from slotq import Discard, InvalidValue, Queue, RunEvent, Snooze, Worker, hookrunner, hooks
+from slotq.hookrunner import HookRunner
 from slotq.testing import ManualClock
 from support.procs import until
 from support.serving import serving_in_thread
@@ -201,6 +202,23 @@ def test_a_hook_for_the_end_is_called_though_others_are_slow(
     run_dry(queue)
     assert story == ["closed"]
     go.set()
+
+
+def test_who_closes_hooks_again_waits_for_the_first(queue: Queue) -> None:
+    story: list[str] = []
+
+    async def close_twice() -> None:
+        runner = HookRunner(queue.hooks)
+        await asyncio.gather(*(runner.close(patience_s=20) for _ in range(2)))
+        story.append("both closed")
+
+    @queue.on("worker_stop")
+    async def close_pool() -> None:
+        await asyncio.sleep(0.01)
+        story.append("closed")
+
+    asyncio.run(close_twice())
+    assert story == ["closed", "both closed"]
 
 
 def test_a_hook_with_wrong_parameters_breaks_nothing(

@@ -1,6 +1,9 @@
 """Leaving at a signal: the grace, handing back, and what cannot be ended."""
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -47,6 +50,27 @@ async def stubborn():
     while True:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(3600)
+
+@q.task(name="changing")
+async def changing():
+    note("begun")
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        raise ConnectionError("closed") from None
+
+class Stuck(logging.Handler):
+    def emit(self, record):
+        if record.getMessage() == "stuck":
+            note("begun")
+            time.sleep(3600)
+
+@q.task(name="logging")
+def log():
+    logger = logging.getLogger("stuck")
+    logger.addHandler(Stuck())
+    logger.propagate = False
+    logger.info("stuck")
 
 @q.task(name="blocking")
 async def blocking():
@@ -100,7 +124,9 @@ def test_bodies_that_end_within_the_grace_are_finished(
     assert queue.workers() == []
 
 
-@pytest.mark.parametrize("kind", ["thread", "coroutine", "stubborn", "blocking"])
+@pytest.mark.parametrize(
+    "kind", ["thread", "coroutine", "stubborn", "blocking", "changing", "logging"]
+)
 def test_what_runs_after_the_grace_is_handed_back_unused(queue: Queue, kind: str) -> None:
     with worker(queue, "0.2") as process:
         job, _ = begin(queue, process, kind)
@@ -110,10 +136,11 @@ def test_what_runs_after_the_grace_is_handed_back_unused(queue: Queue, kind: str
     assert (found.state, found.attempt, queue.key("k").running) == ("waiting", 0, 0)
     assert (queue.workers(), "Traceback" in text) == ([], False)
     # One that can be ended is, and then the program goes on; else the process ends there.
-    assert ("left" in text) == (kind == "coroutine")
+    can_be_ended = kind in {"coroutine", "changing"}
+    assert ("left" in text) == can_be_ended
     assert ("cleaned" in text) == (kind == "coroutine")
     # Hooks come first: once its job is handed back, no body may go on.
-    running = 0 if kind == "coroutine" else 1
+    running = 0 if can_be_ended else 1
     assert (f"closed, with {running} running" in text) == (kind != "blocking")
 
 
@@ -155,8 +182,112 @@ def test_it_leaves_though_the_file_is_locked(queue: Queue, *, is_busy: bool) -> 
         assert "Traceback" not in process.text
     if job is not None:
         with Process(["app.py", LONG_S], queue.path.parent / "second.txt"):
-            until(lambda: queue.job(job.id).error == "worker lost", patience_s=10)
-            assert queue.job(job.id).attempt >= 1
+            until(lambda: queue.job(job.id).attempt == 2, patience_s=10)
+
+
+def test_a_body_that_ends_while_handing_back_waits_for_the_lock_ends_once(
+    queue: Queue, tmp_path: Path
+) -> None:
+    """The end of the body and its hand-back are both there when the file is free again."""
+    with worker(queue, "0.1") as process:
+        job, _ = begin(queue, process, "thread")
+        with locked(queue.path):
+            process.send(signal.SIGTERM)
+            until(lambda: "trying again" in process.text)
+            (tmp_path / "open").touch()
+            until(lambda: "ended" in process.text)
+        assert process.wait() == 0
+    assert "KeyError" not in process.text
+    until(lambda: queue.job(job.id).state in {"waiting", "succeeded"})
+
+
+PIPED = """
+import logging, os, sys, threading, time
+import slotq
+q = slotq.Queue("jobs.db")
+
+@q.task(name="loud")
+def loud():
+    logging.basicConfig(level=logging.INFO)
+    open("begun", "w").close()
+    while True:
+        logging.info("x" * 10_000)
+
+slotq.Worker(q, slots=1, grace=0.2).run()
+"""
+
+
+def test_a_log_that_nobody_reads_keeps_no_worker(queue: Queue, tmp_path: Path) -> None:
+    """Its pipe is full, and a body waits inside the handler with the handler's lock."""
+    (tmp_path / "piped.py").write_text(PIPED)
+    queue.enqueue("loud")
+    unread, theirs = os.pipe()
+    try:
+        process = subprocess.Popen([sys.executable, "piped.py"], cwd=tmp_path, stderr=theirs)
+        until((tmp_path / "begun").exists)
+        until(has_running(queue, 1))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        os.close(unread)
+        os.close(theirs)
+    assert queue.workers() == []
+
+
+STARTING = """
+import asyncio, sys
+import slotq
+q = slotq.Queue("jobs.db")
+
+@q.on("worker_start")
+async def begin():
+    print("starting", flush=True)
+    await asyncio.sleep(float(sys.argv[1]))
+    print("started", flush=True)
+
+q.on("worker_stop", lambda: print("closed", flush=True))
+slotq.Worker(q, grace=float(sys.argv[2])).run()
+print("left")
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook_s", "grace_s", "told"),
+    [("1.5", "60", "starting started closed left"), ("3600", "0.2", "starting")],
+)
+def test_a_signal_while_hooks_begin_lets_them_end_within_the_grace(
+    queue: Queue, tmp_path: Path, hook_s: str, grace_s: str, told: str
+) -> None:
+    queue.enqueue("anything")
+    (tmp_path / "starting.py").write_text(STARTING)
+    with Process(["starting.py", hook_s, grace_s], tmp_path / "out.txt") as process:
+        until(lambda: "starting" in process.text)
+        process.send(signal.SIGTERM)
+        text = process.finish()
+    assert text.split() == told.split()
+    assert queue.stats().waiting == 1
+
+
+HANGING = """
+import sys, time
+import slotq
+q = slotq.Queue("jobs.db")
+q.on(sys.argv[1], lambda *_: time.sleep(3600))
+q.task(name="t")(lambda: None).enqueue()
+import slotq.hookrunner, slotq.shift
+slotq.hookrunner.LONGEST_S = slotq.shift.HOOKS_S = 0.2
+slotq.Worker(q, burst=True).run()
+print("left", flush=True)
+"""
+
+
+@pytest.mark.parametrize("hook", ["worker_start", "started", "worker_stop"])
+def test_a_hook_that_hangs_keeps_no_process(queue: Queue, tmp_path: Path, hook: str) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    with Process(["hanging.py", hook], tmp_path / "out.txt") as process:
+        assert process.finish(15).strip().endswith("left")
+    assert queue.stats().succeeded == 1
 
 
 def test_an_idle_worker_leaves_within_a_second(queue: Queue) -> None:

@@ -1,7 +1,7 @@
 """Live values for the shell's completion.
 
 What is offered is a help and nothing else: it creates no file, says nothing of what is wrong,
-and looks at a bounded part of the file.
+and takes no more than a bounded number of values.
 """
 
 import os

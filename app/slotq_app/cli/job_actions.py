@@ -146,7 +146,8 @@ def _act(
     if not every and filters != Filters():
         raise typer.BadParameter("filters go with --all only", param_hint="ID")
     if ids:
-        done, refused = _in_batches(queue, verb, ids)
+        bulk = verb.act(queue, ids)
+        done, refused = len(bulk.done), list(bulk.refused.values())
     else:
         done, refused = _act_on_all(queue, verb, filters, yes=yes)
     for line in refused:
@@ -181,11 +182,6 @@ def _act_on_all(
 def _found(queue: "slotq.Queue", filters: Filters) -> "array[int]":
     """Return the numbers of the jobs that match, at eight bytes each: they may be millions."""
     return array("q", (job.id for page in pages(queue, filters) for job in page))
-
-
-def _in_batches(queue: "slotq.Queue", verb: Verb, ids: Sequence[int]) -> tuple[int, list[str]]:
-    bulk = verb.act(queue, ids)
-    return len(bulk.done), list(bulk.refused.values())
 
 
 def _confirm(verb: Verb, count: int) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import slotq
 
 LIMIT_COLUMNS: Final = (
-    text("KEY"), text("QUEUE"), text("NAME"), number("RUNNING"), number("STARTS"), word("WINDOW"),
+    text("KEY"), text("QUEUE"), text("NAME"), number("MAX RUNNING"), number("MAX STARTS"), word("WINDOW"),
     word("TIMEZONE"), number("VERSION"), word("UPDATED AT"), text("UPDATED BY"),
 )  # fmt: skip
 

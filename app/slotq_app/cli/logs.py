@@ -31,7 +31,9 @@ def set_up(chosen: LogFormat | None) -> None:
     handler.setFormatter(JsonFormatter() if chosen == "json" else TextFormatter())
     # It keeps the handlers that are there, if it is not to force its own.
     logging.basicConfig(handlers=[handler], force=chosen is not None)
-    logging.getLogger("slotq").setLevel(logging.INFO)
+    own = logging.getLogger("slotq")
+    if own.level == logging.NOTSET:
+        own.setLevel(logging.INFO)
 
 
 class TextFormatter(logging.Formatter):

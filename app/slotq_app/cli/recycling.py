@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
-import slotq
 from slotq_app.cli.exits import CommandFailed
 
 logger = logging.getLogger("slotq.run")
@@ -63,27 +62,6 @@ class MemoryWatch:
                 self.is_over = True
                 self._on_over()
                 return
-
-
-class StartCount:
-    """Counts the jobs that a worker starts, up to the most that it may.
-
-    Args:
-        most: How many it may start; None for any number.
-    """
-
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._count = 0
-
-    def __call__(self, _event: slotq.RunEvent) -> None:
-        """Count one; called for each start, one after another."""
-        self._count += 1
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it has started as many as it may."""
-        return self._most is not None and self._count >= self._most
 
 
 def resident_bytes(told_in: Path = STATM) -> int:

@@ -16,7 +16,7 @@ import typer
 import slotq
 from slotq_app.cli.channel import Parent
 from slotq_app.cli.exits import CommandFailed, line_of, one_line
-from slotq_app.cli.recycling import MemoryWatch, StartCount
+from slotq_app.cli.recycling import MemoryWatch
 from slotq_app.cli.run_commands import Order
 
 logger = logging.getLogger("slotq.run")
@@ -98,16 +98,13 @@ def serve(queue: slotq.Queue, terms: Terms, parent: Parent | None) -> None:
         burst=terms.burst,
         max_jobs=terms.max_jobs,
     )
-    count = StartCount(terms.max_jobs)
-    if terms.burst and terms.max_jobs is not None:
-        queue.on("started", count)
     with queue, MemoryWatch(terms.max_bytes, worker.stop) as memory:
         queue.stats()  # a file that cannot be used is told before anything is said to be served
         logger.info("%s", one_line(_start_line(queue, terms)))
         if parent is not None:
             parent.tell_ready()
         worker.run()
-    is_done = terms.burst and not (memory.is_over or count.is_full)
+    is_done = terms.burst and not (memory.is_over or worker.has_used_up)
     if parent is not None and not is_done:
         parent.tell_recycled()
     logger.info("stopped; nothing runs any more")

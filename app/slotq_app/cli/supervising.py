@@ -160,7 +160,8 @@ class Supervisor:
         if self._phase in {Phase.RELOADING, Phase.LEAVING}:
             if end.code not in TOLD and not child.is_killed:
                 logger.error("worker process %d has died: %s", child.pid, end)
-                self._code = self._code or FAILED
+                if self._phase is Phase.LEAVING:
+                    self._code = self._code or FAILED
         elif end.code == 0 and child.is_recycled:
             logger.info("worker process %d is replaced by another", child.pid)
             self._starts_s.append(time.monotonic())

@@ -90,7 +90,7 @@ WHERE id IN (SELECT id FROM slotq_jobs
              ORDER BY expires_at, id LIMIT ?2)
 """
 WAKE_SCHEDULED: Final = """
-UPDATE slotq_jobs SET state = 'waiting'
+UPDATE slotq_jobs SET state = 'waiting', error = CASE WHEN misses = 0 THEN error END
 WHERE id IN (SELECT id FROM slotq_jobs WHERE state = 'scheduled' AND run_at <= ?1
              ORDER BY run_at, id LIMIT ?2)
 """
@@ -174,8 +174,8 @@ UPDATE slotq_jobs SET lease_until = NULL, cancelling = 0, attempt = attempt - :u
   state = CASE WHEN cancelling THEN 'cancelled' ELSE :state END,
   finished_at = CASE WHEN cancelling OR :state = 'failed' OR :state = 'cancelled' THEN :now END,
   run_at = coalesce(:run_at, run_at),
-  error = coalesce(:error, error),
-  traceback = CASE WHEN :error IS NULL THEN traceback ELSE :traceback END
+  error = CASE WHEN :state = 'waiting' THEN error ELSE :error END,
+  traceback = CASE WHEN :state = 'waiting' THEN traceback ELSE :traceback END
 WHERE id = :id AND state = 'running' AND token = :token
 """
 RENEW_LEASE: Final = """
@@ -195,7 +195,7 @@ WHERE cancelling AND worker_id = ?
 
 JOB_STATE: Final = "SELECT state, dedupe FROM slotq_jobs WHERE id = ?"
 CANCEL_JOB: Final = """
-UPDATE slotq_jobs SET state = 'cancelled', finished_at = ?
+UPDATE slotq_jobs SET state = 'cancelled', finished_at = ?, error = NULL, traceback = NULL
 WHERE id = ? AND state IN ('scheduled', 'waiting')
 """
 # It runs: its worker is to see to its end.
