@@ -3,16 +3,18 @@
 import asyncio
 import inspect
 import logging
+import os
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from slotq import backoff, payload
-from slotq.checks import fitted
+from slotq.checks import LONGEST_MS, fitted
 from slotq.current import Run
 from slotq.endings import Discard, Retry, Snooze
-from slotq.errors import InvalidValue, one_line
+from slotq.errors import InvalidValue, one_line, told
+from slotq.guards import BodyExit, end_fork, outlast_calls
 from slotq.store.leases import Cancelled, End, Failure, HandBack, Success
 from slotq.tasks import Task
 
@@ -52,12 +54,15 @@ class Body:
         """
         if self.run.cancelled:
             return Cancelled()  # asked for before its first step
+        pid = os.getpid()
         self.run.begin()
         try:
             args, kwargs = self._arguments()
             result = self._task.function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # SystemExit ends the job, not the worker
+            end_fork(pid, error)
             return self._ended_by(error, is_late=self.run.is_overdue)
+        end_fork(pid, None)
         return self._returned(result)
 
     async def acall(self, is_leaving: Callable[[], bool]) -> End:
@@ -68,6 +73,7 @@ class Body:
         """
         if self.run.cancelled:
             return Cancelled()
+        pid = os.getpid()
         self.run.begin()
         timeout_ms = self.run.claim.timeout_ms
         limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
@@ -79,9 +85,18 @@ class Body:
         except GeneratorExit:
             raise  # the loop is gone, and nobody is there to be told
         except BaseException as error:  # noqa: BLE001  # as above
+            end_fork(pid, error)
             if is_leaving() and self._is_handed_back(error):
-                return HandBack()  # nobody's fault
-            return self._ended_by(error, is_late=limit.expired() or self.run.is_overdue)
+                end: End = HandBack()  # nobody's fault
+            else:
+                is_late = limit.expired() or self.run.is_overdue
+                end = self._ended_by(error, is_late=is_late)
+            if self.run.calls:
+                await outlast_calls(self.run)
+            return end
+        end_fork(pid, None)
+        if self.run.calls:
+            await outlast_calls(self.run)
         # A body may swallow its cancellation, or block the loop for so long that nobody could
         # cancel it.
         return self._returned(result)
@@ -124,25 +139,27 @@ class Body:
     def _ended_by(self, error: BaseException, *, is_late: bool) -> End:
         if self.run.cancelled:
             return Cancelled()
+        if isinstance(error, BodyExit) and error.__cause__ is not None:
+            error = error.__cause__
         if is_late:
             return self._late(error)
         match error:
-            case Discard(reason=reason):
-                return Cancelled(fitted(" ".join(str(reason).split()), MOST_ERROR))
-            case Snooze(delay_ms=delay_ms):
+            case Discard():
+                return Cancelled(fitted(told(error).partition(": ")[2] or "discarded", MOST_ERROR))
+            case Snooze(delay_ms=delay_ms) if _is_delay(delay_ms):
                 return HandBack(delay_ms)
-            case Retry(delay_ms=delay_ms):
+            case Retry(delay_ms=delay_ms) if delay_ms is None or _is_delay(delay_ms):
                 again_ms = None if self.run.is_last else self._backoff_ms(delay_ms)
-                return told(error.__cause__ or error, again_ms)
+                return failure(error.__cause__ or error, again_ms)
             case _:
                 return self._failed(error, type(error))
 
     def _failed(self, error: BaseException, kind: type[BaseException]) -> Failure:
-        return told(error, self._again_ms(kind))
+        return failure(error, self._again_ms(kind))
 
     def _late(self, error: BaseException | None) -> Failure:
         line = f"timeout after {(self.run.claim.timeout_ms or 0) / 1000:g} s"
-        story = None if error is None else told(error, None).traceback
+        story = None if error is None else failure(error, None).traceback
         return Failure(line, story, self._again_ms(TimeoutError))
 
     def _again_ms(self, kind: type[BaseException]) -> int | None:
@@ -161,22 +178,22 @@ class Body:
             except BaseException as error:  # noqa: BLE001  # the task's own function
                 logger.warning(
                     "job %d: the backoff of %s is of no use (%s): the usual one is taken",
-                    self.run.claim.id, one_line(self.run.claim.task), one_line(told(error, None).error),
+                    self.run.claim.id, one_line(self.run.claim.task), one_line(told(error)),
                     extra=self.run.log_extra,
                 )  # fmt: skip
         return backoff.usual(attempt)
 
 
-def told(error: BaseException, again_ms: int | None) -> Failure:
+def _is_delay(value: object) -> bool:
+    """Tell whether a delay can be stored: a subclass of the program's may hold anything."""
+    return type(value) is int and 0 <= value <= LONGEST_MS
+
+
+def failure(error: BaseException, again_ms: int | None) -> Failure:
     """Return how a run failed, in text that can always be stored, whatever the error does."""
-    kind = type(error).__qualname__
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001  # its own __str__ may do anything
-        text = "(its text cannot be read)"
     try:
         story = "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001
-        story = kind
-    line = " ".join(f"{kind}: {text[:MOST_ERROR]}".split()) if text else kind
+        story = type(error).__qualname__
+    line = told(error, high=MOST_ERROR)
     return Failure(fitted(line, MOST_ERROR), fitted(story, MOST_TRACEBACK), again_ms)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -11,10 +11,13 @@ from slotq import checks
 from slotq.errors import InvalidValue, SlotqError
 from slotq.store.claims import Claim
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 PROGRESS_CHARACTERS: Final = 200
 MOST_PROGRESS: Final = 2**53
 
-_current: ContextVar["CurrentJob"] = ContextVar("slotq_current_job")
+_current: ContextVar["Run"] = ContextVar("slotq_run")
 
 
 def current_job() -> "CurrentJob":
@@ -23,10 +26,15 @@ def current_job() -> "CurrentJob":
     Raises:
         SlotqError: No job runs here.
     """
-    try:
-        return _current.get()
-    except LookupError:
-        raise SlotqError("no job runs here: current_job() is for the body of a task") from None
+    run = run_here()
+    if run is None:
+        raise SlotqError("no job runs here: current_job() is for the body of a task")
+    return CurrentJob(run)
+
+
+def run_here() -> "Run | None":
+    """Return the run whose body calls this; None outside one."""
+    return _current.get(None)
 
 
 class Run:
@@ -38,6 +46,7 @@ class Run:
         lost: Whether the lease is lost.
         cancelled: Whether its end was asked for.
         began_s: When the body began, on the monotonic clock; 0 before.
+        calls: Calls in threads that its body made on the event loop, and that have not ended.
         news: What the body last said of its progress: the share, and a text; None if nothing.
     """
 
@@ -47,6 +56,7 @@ class Run:
         self.lost = False
         self.cancelled = False
         self.began_s = 0.0
+        self.calls: set[Future[object]] = set()
         self.news: tuple[float | None, str] | None = None
         self._tell = tell
 
@@ -73,7 +83,7 @@ class Run:
     def begin(self) -> None:
         """Note that the body begins, here and now."""
         self.began_s = time.monotonic()
-        _current.set(CurrentJob(self))
+        _current.set(self)
 
     def say(self, share: float | None, text: str) -> None:
         """Keep what the body says of its progress, for the worker to write."""

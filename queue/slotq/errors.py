@@ -62,6 +62,16 @@ def one_line(text: str, *, high: int = _LINE_CHARACTERS) -> str:
     return line
 
 
+def told(error: BaseException, *, high: int = _LINE_CHARACTERS) -> str:
+    """Return the kind and the text of any error, whatever its own code does; not cleaned."""
+    kind = type(error).__qualname__
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001  # its own __str__ may do anything
+        text = "(its text cannot be read)"
+    return " ".join(f"{kind}: {text[:high]}".split()) if text else kind
+
+
 def _reduce(self: "SlotqError") -> tuple[object, ...]:
     return _revive, (type(self), self.args), vars(self)
 

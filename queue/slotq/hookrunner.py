@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Final, Literal
 
-from slotq.errors import one_line
+from slotq.errors import one_line, told
 from slotq.hooks import HookName, Hooks, RunEvent
 
 logger = logging.getLogger("slotq.worker")
@@ -159,7 +159,7 @@ class HookRunner:
                 logger.warning("hook %s took longer than %g s, and is left alone", name, LONGEST_S)
                 self._renew_thread()
                 return
-            line = one_line(f"{type(error).__qualname__}: {error}")
+            line = one_line(told(error))
             logger.warning("hook %s failed: %s", name, line, exc_info=error)
 
     def _renew_thread(self) -> None:

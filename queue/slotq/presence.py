@@ -87,6 +87,13 @@ class Presence:
             self._alive.close(remove=has_left)
         self._ringer.ring_here(but=self._bell)
 
+    def vanish(self) -> None:
+        """Leave nothing behind, now that the worker's row is gone and its process ends."""
+        if self._bell is not None:
+            self._bell.close()
+        if self._alive is not None:
+            self._alive.close(remove=True)
+
     # Waking and being woken
 
     def wait(self, timeout_s: float) -> bool:

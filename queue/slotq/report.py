@@ -11,7 +11,7 @@ from slotq.errors import one_line
 from slotq.hookrunner import HookRunner
 from slotq.hooks import RunEvent
 from slotq.model import State
-from slotq.store.leases import Cancelled, End, Failure, state_after
+from slotq.store.leases import Cancelled, End, Failure
 from slotq.store.rows import instant
 
 logger = logging.getLogger("slotq.worker")
@@ -38,8 +38,11 @@ class Report:
         if self._hooks.wants("started"):
             self._tell("started", run, "running", None)
 
-    def ended(self, run: Run, end: End) -> None:
-        """Tell how a run ended, once that is written."""
+    def ended(self, run: Run, end: End, state: State) -> None:
+        """Tell how a run ended, and in which state its job is now that this is written."""
+        if logger.isEnabledFor(logging.DEBUG):
+            took_s = time.monotonic() - run.began_s if run.began_s else 0.0
+            logger.debug("job %d: %s in %.3f s", run.claim.id, state, took_s, extra=run.log_extra)
         if isinstance(end, Failure):
             logger.warning(
                 "job %d: attempt %d of %d failed: %s",
@@ -50,11 +53,10 @@ class Report:
                 extra=run.log_extra,
             )
             if self._hooks.wants("failed"):
-                state: State = "cancelled" if run.cancelled else state_after(end)
                 self._tell("failed", run, state, end.error)
         elif self._hooks.wants("finished"):
             error = end.error if isinstance(end, Cancelled) else None
-            self._tell("finished", run, state_after(end), error)
+            self._tell("finished", run, state, error)
 
     def lost(self, run: Run) -> None:
         """Tell, once, that a lease is lost."""

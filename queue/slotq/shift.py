@@ -11,11 +11,11 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Final
 
-from slotq.bodies import Body, told
+from slotq.bodies import Body, failure
 from slotq.current import Run
 from slotq.heartbeat import Heartbeat
 from slotq.hookrunner import HookRunner
@@ -67,12 +67,14 @@ class Shift:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
+        self._threaded: set[Lease] = set()
         self._done: list[Outcome] = []
         self._threads = ThreadPoolExecutor(registration.slots, thread_name_prefix="slotq-job")
         self._server = asyncio.current_task()
         # A task that was cancelled once, and went on to serve, is not being cancelled now.
         self._cancelled_before = 0 if self._server is None else self._server.cancelling()
         self._handing_back = False
+        self._end_process: Callable[[], object] | None = None
         self._has_told_threads = False
         self.has_begun = threading.Event()
         self.begun_s = 0.0
@@ -87,6 +89,11 @@ class Shift:
     def is_async_busy(self) -> bool:
         """Whether any body runs on the event loop."""
         return bool(self._tasks)
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether any body has not ended, whatever has been written of it."""
+        return bool(self._tasks or self._threaded)
 
     @property
     def has_abandoned(self) -> bool:
@@ -108,8 +115,13 @@ class Shift:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it the bodies
             self._loop.call_soon_threadsafe(self._hand_back)
 
-    def abandon(self) -> None:
-        """Hand back all that runs, though bodies go on; see ``Turns.abandon``."""
+    def abandon(self, end_process: Callable[[], object]) -> None:
+        """Hand back all that runs; if bodies go on, end the process right after that commit.
+
+        Args:
+            end_process: Does not return; called by the thread of the turns.
+        """
+        self._end_process = end_process
         self._turns.abandon()
 
     def close_hooks(self, *, patience_s: float) -> None:
@@ -178,6 +190,9 @@ class Shift:
         heartbeat.start()
         try:
             self._turns.run()
+            if self._turns.abandoned and self._end_process is not None:
+                self._turns.presence.vanish()
+                self._end_process()
         finally:
             heartbeat.stop()
 
@@ -204,6 +219,7 @@ class Shift:
                 continue
             try:
                 # A context of its own: what a body sets is not there for the next on its thread.
+                self._threaded.add(body.run.lease)
                 self._threads.submit(contextvars.Context().run, self._in_thread, body)
             except RuntimeError as error:
                 self._do_without_thread(body, error)
@@ -226,6 +242,7 @@ class Shift:
         if not self._has_told_threads:
             self._has_told_threads = True
             logger.warning("no thread to run a job in, so it is put off: %s", error)
+        self._threaded.discard(body.run.lease)
         self._turns.post(Outcome(body.run, HandBack(NO_THREAD_MS)))
 
     def _on_done(self, run: Run, task: asyncio.Task[End]) -> None:
@@ -234,7 +251,7 @@ class Shift:
             end: End = Cancelled() if run.cancelled else HandBack()  # before its first step
         else:
             error = task.exception()
-            end = task.result() if error is None else told(error, None)
+            end = task.result() if error is None else failure(error, None)
         if not self._done:
             # What ends in one pass of the loop is handed in together, for one turn to write.
             self._loop.call_soon(self._hand_in)
@@ -260,7 +277,8 @@ class Shift:
         try:
             end = body.call()
         except BaseException as error:  # noqa: BLE001  # or its slot would never be free again
-            end = told(error, None)
+            end = failure(error, None)
+        self._threaded.discard(body.run.lease)
         self._turns.post(Outcome(body.run, end))
 
 

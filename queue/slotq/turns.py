@@ -15,6 +15,7 @@ from slotq.current import Run
 from slotq.errors import FileReplaced, NotAQueue, QueueBusy, SchemaTooNew, StoreError
 from slotq.heartbeat import BEATS_PER_LEASE
 from slotq.jobqueue import Queue
+from slotq.model import State
 from slotq.presence import Presence
 from slotq.report import Known, Report
 from slotq.store import due, leases, workers
@@ -208,7 +209,7 @@ class Turns:
         try:
             with self._database.write() as tx:
                 version = self._database.foreign_version(tx)
-                lost = [outcome.run for outcome in ended if not self._write_end(tx, outcome)]
+                states: list[State | None] = [self._write_end(tx, outcome) for outcome in ended]
                 self._keep(tx, {outcome.run.lease for outcome in ended})
                 self.presence.bury(tx)
                 more = due.handle_due(tx)
@@ -223,6 +224,8 @@ class Turns:
                 is_idle = free == self._registration.slots and not claims and not more
                 is_done = is_idle and self._burst and not workers.has_work(tx, claimer.queues)
                 now = tx.now
+                if self._abandoning and len(self._running) == len(ended):
+                    workers.drop(tx, self.presence.worker_id)  # with the last of its jobs
                 # While nobody else can write: a heartbeat would take an end just written for a loss.
                 for outcome in ended:
                     del self._running[outcome.run.lease]
@@ -231,7 +234,7 @@ class Turns:
             self.presence.clear_graves(buried=False)
             raise
         has_buried = self.presence.clear_graves(buried=True)
-        self._settle(claims, ended, lost)
+        self._settle(claims, ended, states)
         if has_buried or (ended and (is_full or self._registration.queues is not None)):
             # Room that this turn made and this worker cannot fill; another may.
             self.presence.ring()
@@ -261,7 +264,7 @@ class Turns:
             return 0
         return min(free, BATCH) if self._left is None else min(free, BATCH, self._left)
 
-    def _write_end(self, tx: Tx, outcome: Outcome) -> bool:
+    def _write_end(self, tx: Tx, outcome: Outcome) -> State | None:
         run = outcome.run
         if run.news is not None:
             leases.tell_progress(tx, run.lease, *run.news)
@@ -288,13 +291,13 @@ class Turns:
                     leases.tell_progress(tx, lease, *run.news)
 
     def _settle(
-        self, claims: Sequence[Claim], ended: Sequence[Outcome], lost: Sequence[Run]
+        self, claims: Sequence[Claim], ended: Sequence[Outcome], states: Sequence[State | None]
     ) -> None:
-        for outcome in ended:
-            if outcome.run in lost:
+        for outcome, state in zip(ended, states, strict=True):
+            if state is None:
                 self._report.lost(outcome.run)
             else:
-                self._report.ended(outcome.run, outcome.end)
+                self._report.ended(outcome.run, outcome.end, state)
         if not claims:
             return
         runs = [Run(each, self._note) for each in claims]

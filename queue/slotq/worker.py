@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
 import threading
 from collections.abc import Sequence
@@ -12,9 +11,10 @@ from datetime import timedelta
 from typing import Final, TypeGuard
 
 from slotq import checks
-from slotq.errors import InvalidValue
+from slotq.errors import InvalidValue, StoreError
+from slotq.guards import BodyThreads, guarded_task
 from slotq.jobqueue import Queue
-from slotq.leaving import Leaving
+from slotq.leaving import Leaving, end_process
 from slotq.model import ORDERS, Order
 from slotq.shift import Shift
 from slotq.store.workers import Registration
@@ -23,6 +23,7 @@ logger = logging.getLogger("slotq.worker")
 
 MOST_SLOTS: Final = 10_000
 LEASE_MS: Final = (1_000, 3_600_000)
+FAILED: Final = 1
 LONGEST_GRACE_MS: Final = 86_400_000
 MOST_JOBS: Final = 1_000_000_000
 
@@ -74,9 +75,9 @@ class Worker:
             None if max_jobs is None else checks.integer("max_jobs", max_jobs, 1, MOST_JOBS)
         )
         self._shift: Shift | None = None
-        self._leaving: Leaving | None = None
         self._stopping = False
         self._has_used_up = False
+        self._has_bodies = False
 
     def run(self) -> None:
         """Work until told to stop by SIGTERM or SIGINT, or until a burst is done.
@@ -84,7 +85,8 @@ class Worker:
         The first signal stops claiming at once and lets the jobs run on for the grace; what runs
         then is handed back with its attempt unused. A second signal hands back at once. A body in a
         thread cannot be ended: if one runs on when its job is handed back, the whole process ends
-        there, and this does not return.
+        there, and this does not return; nor if the file can no longer be used while one runs (exit
+        code 1).
 
         Raises:
             InvalidValue: An event loop runs in this thread already: await ``serve`` there.
@@ -119,6 +121,7 @@ class Worker:
             await shift.work()
         finally:
             self._has_used_up = shift.has_used_up
+            self._has_bodies = shift.has_bodies
             self._shift = None
             self._stopping = False
 
@@ -139,36 +142,23 @@ class Worker:
 
     async def _run(self) -> int:
         """Serve, and see the worker out at a signal; return the exit code."""
-        handled = (signal.SIGTERM, signal.SIGINT)
-        is_main = threading.current_thread() is threading.main_thread()
-        before = {number: signal.getsignal(number) for number in handled}
-        if is_main:
-            # Not the loop's own way: a body may block the loop.
-            for number in handled:
-                signal.signal(number, self._on_signal)
-        try:
+        asyncio.get_running_loop().set_task_factory(guarded_task)
+        asyncio.get_running_loop().set_default_executor(
+            BodyThreads(thread_name_prefix="slotq-body")
+        )
+        if threading.current_thread() is not threading.main_thread():
             await self.serve()
-        finally:
-            leaving, self._leaving = self._leaving, None
-            if leaving is not None:
-                leaving.end()
-            if is_main:
-                for number, handler in before.items():
-                    # None stands for one that was not set from Python, and cannot be set again.
-                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        return 0 if leaving is None else leaving.code
-
-    def _on_signal(self, number: int, _: object) -> None:
-        name = signal.Signals(number).name
-        if self._leaving is not None:
-            self._leaving.hurry(name, 128 + number)
-        elif self._shift is not None:
-            self._leaving = Leaving(self._shift, self._grace_s)
-            self._leaving.begin(name)
-        elif not self._stopping:
-            self._stopping = True  # it leaves as soon as it serves
-        else:
-            raise SystemExit(128 + number)
+            return 0
+        with Leaving(self.stop, lambda: self._shift, self._grace_s) as leaving:
+            try:
+                await self.serve()
+            except StoreError as error:
+                if self._has_bodies:
+                    # They would keep the process, which could do nothing for the queue any more.
+                    logger.error("%s", error)  # noqa: TRY400  # one line for people
+                    end_process(FAILED)
+                raise
+        return leaving.code
 
     def _registration(self) -> Registration:
         return Registration(

@@ -157,7 +157,8 @@ class Twin(TwinLimits):
 
     def _end(self, tx: Tx, claim: Claim, how: End) -> bool:
         mine = self.model.owns(claim.id, claim.token)
-        assert leases.end(tx, claim.lease, _end_of(claim, how)) == mine
+        ended = leases.end(tx, claim.lease, _end_of(claim, how))
+        assert (ended is not None) == mine
         if not mine:
             self.seen["end of a lost lease"] += claim.id in self.model.jobs
             return False
@@ -177,6 +178,7 @@ class Twin(TwinLimits):
                 )
             case _:
                 assert_never(how)
+        assert ended == self.model.jobs[claim.id].state
         return True
 
     def renew(self, *renewed: Claim) -> list[leases.Lease]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from typing_extensions import override
 
 from slotq import Discard, InvalidValue, JobCancelled, Options, Queue, Retry, Snooze, Worker
 from slotq.testing import ManualClock
@@ -222,6 +223,37 @@ def test_what_belongs_to_the_task_is_refused_for_one_job(queue: Queue, options: 
     with pytest.raises(InvalidValue, match=r"give it in @q\.task"):
         queue.enqueue("t", **options)
     assert queue.jobs() == []
+
+
+class Hollow(Snooze):
+    """One that a program made without ``super().__init__``."""
+
+    def __init__(self, delay_ms: object) -> None:
+        self.__dict__["delay_ms"] = delay_ms
+
+
+class Hoarse(Discard):
+    """One whose text cannot be read."""
+
+    @override
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("delay_ms", [1.5, 10**19, -1, True, "soon"])
+def test_a_delay_that_cannot_be_stored_fails_its_own_job_only(
+    queue: Queue, delay_ms: object
+) -> None:
+    odd = queue.task(name="t", max_attempts=1)(raising(Hollow(delay_ms))).enqueue()
+    good = queue.task(name="u")(lambda: None).enqueue()
+    run_dry(queue)
+    assert (queue.job(odd.id).state, queue.job(good.id).state) == ("failed", "succeeded")
+
+
+def test_a_reason_that_cannot_be_read_discards_all_the_same(queue: Queue) -> None:
+    job = queue.task(name="t")(raising(Hoarse())).enqueue()
+    run_dry(queue)
+    assert queue.job(job.id).state == "cancelled"
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), "1", None, 10**20])

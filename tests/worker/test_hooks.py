@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from typing_extensions import override
 
 from slotq import Discard, InvalidValue, Queue, RunEvent, Snooze, Worker, hookrunner, hooks
 from slotq.hookrunner import HookRunner
@@ -202,6 +203,40 @@ def test_a_hook_for_the_end_is_called_though_others_are_slow(
     run_dry(queue)
     assert story == ["closed"]
     go.set()
+
+
+class Mute(Exception):
+    """One whose text cannot be read."""
+
+    @override
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_error_that_cannot_be_read_breaks_no_hooks(
+    queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = Watch(queue)
+    queue.on("started", raising(Mute()))
+    queue.task(name="t")(lambda: None).enqueue_many([(), ()])
+    run_dry(queue)
+    assert len(watch.events) == 4
+    assert caplog.text.count("hook started failed: Mute: (its text cannot be read)") == 2
+
+
+def test_a_hook_is_told_the_state_that_the_job_is_in(queue: Queue) -> None:
+    """Somebody asked for its end so late that the worker could not know."""
+    watch = Watch(queue)
+
+    @queue.task
+    def body() -> None:
+        queue.cancel(1)
+        raise RuntimeError("no")
+
+    body.enqueue()
+    run_dry(queue)
+    assert watch.told[1] == ("failed", 1, queue.job(1).state, "RuntimeError: no")
+    assert queue.job(1).state == "cancelled"
 
 
 def test_who_closes_hooks_again_waits_for_the_first(queue: Queue) -> None:

@@ -222,8 +222,8 @@ def test_a_log_that_nobody_reads_keeps_no_worker(queue: Queue, tmp_path: Path) -
     (tmp_path / "piped.py").write_text(PIPED)
     queue.enqueue("loud")
     unread, theirs = os.pipe()
+    process = subprocess.Popen([sys.executable, "piped.py"], cwd=tmp_path, stderr=theirs)
     try:
-        process = subprocess.Popen([sys.executable, "piped.py"], cwd=tmp_path, stderr=theirs)
         until((tmp_path / "begun").exists)
         until(has_running(queue, 1))
         process.send_signal(signal.SIGTERM)

@@ -64,34 +64,26 @@ Lease = tuple[int, int]
 """The id of a job, and the token of the claim that has it."""
 
 
-def end(tx: Tx, lease: Lease, how: End) -> bool:
+def end(tx: Tx, lease: Lease, how: End) -> State | None:
     """End a run.
 
     Returns:
-        Whether the lease was still the caller's. If not, nothing has changed: the outcome is void.
+        The state that the job is in now: ``cancelled`` if somebody asked for its end, and it did not
+        succeed. None if the lease was not the caller's any more: then nothing has changed, and the
+        outcome is void.
     """
     match how:
         case Success(result=result):
-            return tx.run(statements.FINISH_JOB, (*lease, tx.now, result)) == 1
+            done = tx.run(statements.FINISH_JOB, (*lease, tx.now, result))
+            return "succeeded" if done else None
         case Failure(error=error, traceback=traceback, again_ms=again_ms):
-            return _stop(tx, lease, state_after(how), again_ms, error=error, traceback=traceback)
+            state: State = "failed" if again_ms is None else "scheduled"
+            return _stop(tx, lease, state, again_ms, error=error, traceback=traceback)
         case Cancelled(error=error):
             return _stop(tx, lease, "cancelled", None, error=error)
         case HandBack(delay_ms=delay_ms):
-            return _stop(tx, lease, state_after(how), delay_ms, unused=True)
-
-
-def state_after(how: End) -> State:
-    """Return the state that an end leads to, unless somebody asked for the job's end meanwhile."""
-    match how:
-        case Success():
-            return "succeeded"
-        case Failure(again_ms=again_ms):
-            return "failed" if again_ms is None else "scheduled"
-        case Cancelled():
-            return "cancelled"
-        case HandBack(delay_ms=delay_ms):
-            return "waiting" if delay_ms is None else "scheduled"
+            state = "waiting" if delay_ms is None else "scheduled"
+            return _stop(tx, lease, state, delay_ms, unused=True)
 
 
 def renew(tx: Tx, leases: Iterable[Lease]) -> list[Lease]:
@@ -132,7 +124,7 @@ def _stop(
     error: str | None = None,
     traceback: str | None = None,
     unused: bool = False,
-) -> bool:
+) -> State | None:
     job_id, token = lease
     values = {
         "id": job_id,
@@ -144,4 +136,5 @@ def _stop(
         "traceback": traceback,
         "unused": unused,
     }
-    return tx.run(statements.STOP_JOB, values) == 1
+    found: State | None = tx.value(statements.STOP_JOB, values)
+    return found

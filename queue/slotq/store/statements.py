@@ -177,6 +177,7 @@ UPDATE slotq_jobs SET lease_until = NULL, cancelling = 0, attempt = attempt - :u
   error = CASE WHEN :state = 'waiting' THEN error ELSE :error END,
   traceback = CASE WHEN :state = 'waiting' THEN traceback ELSE :traceback END
 WHERE id = :id AND state = 'running' AND token = :token
+RETURNING state
 """
 RENEW_LEASE: Final = """
 UPDATE slotq_jobs SET lease_until = :now + lease_ms
