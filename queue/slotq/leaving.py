@@ -39,6 +39,8 @@ POLL_MS: Final = 200
 Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 _entered: "Leaving | None" = None
+# Of each thread that forks: which signals it had blocked before.
+_masks = threading.local()
 
 
 class Leaving:
@@ -208,9 +210,23 @@ def _aside(work: Callable[[], object]) -> None:
         thread.join(FLUSH_S)
 
 
+def _hold_signals() -> None:
+    """Before a fork: the child must not take a signal for its parent's."""
+    if _entered is not None:
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+
+
+def _let_signals_in() -> None:
+    before: set[int] | None = getattr(_masks, "before", None)
+    if before is not None:
+        _masks.before = None
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _forget() -> None:
     if _entered is not None:
         _entered.let_go()
+    _let_signals_in()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_forget)

@@ -176,16 +176,17 @@ async def test_two_workers_in_one_loop_share_the_jobs_and_their_limits(queue: Qu
 
 
 async def test_stop_waits_for_the_bodies_and_claims_nothing_more(queue: Queue) -> None:
-    gate = asyncio.Event()
+    gate, begun = asyncio.Event(), list[int]()
 
     @queue.task
     async def body() -> None:
+        begun.append(1)
         await gate.wait()
 
     body.enqueue_many([()] * 4)
     worker = Worker(queue, slots=2)
     task = asyncio.create_task(worker.serve())
-    await auntil(lambda: queue.stats().running == 2)
+    await auntil(lambda: len(begun) == 2)
     worker.stop()
     body.enqueue()
     assert not task.done()
