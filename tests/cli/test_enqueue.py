@@ -11,7 +11,7 @@ import pytest
 
 import slotq
 from slotq_app.cli import exits, job_lines
-from support.commands import QWORKER, Done, environment, qworker, started
+from support.commands import QWORKER, Done, environment, qworker, started, until
 from support.terminals import on_terminal, plain
 
 
@@ -42,6 +42,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "app.export", "--arg", '"acme"', "--arg", "-7", "--arg", '{"a": [1, null]}',
         "--kwarg", "report=7", "--kwarg", 'note="a=b"', "--key", "tenant:acme", "--queue", "slow",
         "--priority", "-5", "--delay", "2h", "--max-running", "3", "--dedupe", "x",
+        "--max-attempts", "2", "--timeout", "1m", "--expires", "3h",
     ]  # fmt: skip
     assert enqueue(tmp_path, *words).out == "1\n"
     (job,) = jobs(tmp_path)
@@ -49,7 +50,26 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
     assert job.kwargs == {"report": 7, "note": "a=b"}
     assert (job.key, job.queue, job.priority, job.max_running) == ("tenant:acme", "slow", -5, 3)
     assert (job.run_at - job.created_at).total_seconds() == 7_200
+    assert (job.max_attempts, job.timeout) == (2, 60)
+    assert job.expires is not None
+    assert (job.expires - job.created_at).total_seconds() == 10_800
     assert enqueue(tmp_path, "app.export", "--dedupe", "x").out == "1\n"
+
+
+def test_a_timeout_of_none_is_none(tmp_path: Path) -> None:
+    enqueue(tmp_path, "a.b", "--timeout", "none")
+    assert [job.timeout for job in jobs(tmp_path)] == [None]
+
+
+def test_a_task_that_no_worker_knows_is_told(tmp_path: Path) -> None:
+    code = "import slotq\nq = slotq.Queue('jobs.db')\nq.task(name='app.hello')(print)\n"
+    (tmp_path / "app.py").write_text(code, encoding="utf-8")
+    with slotq.Queue(tmp_path / "jobs.db") as q, started("run", "app:q", cwd=tmp_path):
+        until(lambda: len(q.workers()) == 1, "the worker is there")
+        assert enqueue(tmp_path, "app.hello") == Done(0, "1\n", "")
+        done = enqueue(tmp_path, "ap.hello")
+    warning = "no worker now knows task ap.hello. Did you mean 'app.hello'?"
+    assert done == Done(0, "2\n", f"qworker: warning: {warning}\n")
 
 
 def test_a_file_of_jobs_is_stored(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ FILTERS = "--state --key --queue --task"
 # The table of commands in docs/design.md; --db and --help are everywhere and not repeated.
 COMMANDS = {
     "run": "--app-dir --slots --processes --queue --order --fair --round-robin --fifo --lease "
-    "--grace --burst --reload --max-jobs --max-memory --log-format",
-    "enqueue": "--arg --kwarg --key --queue --priority --delay --max-running --dedupe --file",
+    "--grace --burst --reload --max-jobs --max-memory --log-format --log-level",
+    "enqueue": "--arg --kwarg --key --queue --priority --delay --max-running --max-attempts "
+    "--timeout --expires --dedupe --file",
     "jobs list": f"{FILTERS} --limit --after --json",
     "jobs show": "--json",
     "jobs why": "--json",
@@ -90,8 +91,13 @@ def test_the_options_are_those_of_the_table() -> None:
     for command, options_of_it in COMMANDS.items():
         text = help_of(*command.split())
         assert text.startswith(f"Usage: qworker {command} "), command
+        assert "``" not in text, command
         assert options_in(text) == {*options_of_it.split(), *EVERYWHERE}, command
         assert arguments_in(text) == set(ARGUMENTS.get(command, "").split()), command
+
+
+def test_a_command_that_takes_several_numbers_shows_it() -> None:
+    assert help_of("jobs", "retry").startswith("Usage: qworker jobs retry [OPTIONS] [ID...]\n")
 
 
 def test_choices_are_those_of_the_engine() -> None:

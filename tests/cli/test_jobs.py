@@ -42,7 +42,7 @@ def command(folder: Path, *words: str) -> Done:
 
 def rows(folder: Path, *words: str) -> list[dict[str, object]]:
     done = command(folder, *words, "--json")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0, done.err
     found: list[dict[str, object]] = json.loads(done.out)
     return found
 
@@ -139,6 +139,43 @@ def test_why_tells_every_reason(folder: Path) -> None:
     heading, *lines = command(folder, "jobs", "why", "4").out.splitlines()
     assert heading.split() == ["REASON", "UNTIL", "TEXT"]
     assert any(line.startswith("no worker") for line in lines)
+
+
+def test_why_of_a_job_that_is_where_it_should_be_says_so(folder: Path) -> None:
+    for job_id, standing in ((1, "has succeeded"), (2, "has failed"), (6, "was cancelled")):
+        done = command(folder, "jobs", "why", str(job_id))
+        assert done == Done(0, "", f"qworker: job {job_id} {standing}\n")
+    assert command(folder, "jobs", "why", "1", "--json") == Done(0, "[]\n", "")
+
+
+def test_the_end_of_somebodys_lease_is_not_told_as_the_end_of_a_wait(tmp_path: Path) -> None:
+    with slotq.Queue(tmp_path / "jobs.db") as q:
+
+        @q.task(name="app.look")
+        def look() -> str:
+            return command(tmp_path, "jobs", "why", "2").out
+
+        q.set_limit("k", max_running=1)
+        job, _ = look.options(key="k").enqueue_many([(), ()])
+        slotq.Worker(q, burst=True, max_jobs=1).run()
+        text = q.job(job).result
+    assert isinstance(text, str)
+    assert ["slots", "-"] in [line.split()[:2] for line in text.splitlines()]
+
+
+def test_a_list_that_has_more_says_how_to_see_it(folder: Path) -> None:
+    told = "qworker: 2 shown; --after 4 goes on, --limit 0 shows all\n"
+    for words in ([], ["--json"]):
+        done = command(folder, "jobs", "list", "--limit", "2", "--after", "2", *words)
+        assert (done.code, done.err) == (0, told)
+        assert command(folder, "jobs", "list", "--limit", "6", *words).err == ""
+
+
+def test_a_filter_that_looks_like_a_pattern_is_warned_of(folder: Path) -> None:
+    told = "qworker: warning: --key takes one key as it is, and * is not a pattern here\n"
+    assert command(folder, "jobs", "list", "--key", "tenant:*").err == told
+    done = command(folder, "jobs", "cancel", "--all", "--yes", "--key", "tenant:*")
+    assert done == Done(0, "cancelled 0 jobs\n", told)
 
 
 def test_wait_prints_the_result_as_json(folder: Path) -> None:

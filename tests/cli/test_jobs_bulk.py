@@ -59,6 +59,22 @@ def test_cancel_and_delete_by_number(tmp_path: Path, queue: slotq.Queue) -> None
     assert [job.id for job in queue.jobs()] == [2]
 
 
+def test_a_job_that_runs_is_asked_to_end(tmp_path: Path, queue: slotq.Queue) -> None:
+    said: list[str] = []
+
+    @queue.task(name="app.cancel")
+    def cancel(*words: str) -> None:
+        said.append(command(tmp_path, "cancel", *words).out)
+
+    cancel.enqueue_many([("1", "2", "3"), (), (), ("--all", "--yes")])
+    slotq.Worker(queue, slots=1, burst=True).run()
+    assert said == [
+        "cancelled 2 jobs, asked 1 running job to end\n",
+        "asked 1 running job to end\n",
+    ]
+    assert states(queue) == ["cancelled"] * 4
+
+
 def test_retry_of_all_means_the_failed_ones(tmp_path: Path, queue: slotq.Queue) -> None:
     fail_all(queue, 3)
     queue.enqueue("a.b")

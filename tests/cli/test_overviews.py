@@ -72,6 +72,18 @@ def test_a_key_that_was_never_used_is_idle(folder: Path) -> None:
     assert (shown["waiting"], shown["running"], shown["limits"]) == (0, 0, [])
 
 
+def test_a_key_that_nothing_has_had_is_told(folder: Path) -> None:
+    told = "qworker: no job and no limit has had key tenant:nobody\n"
+    assert command(folder, "keys", "show", "tenant:nobody").err == told
+    assert command(folder, "keys", "show", "tenant:small").err == ""
+
+
+def test_a_list_of_keys_that_has_more_says_so(folder: Path) -> None:
+    told = "qworker: 2 shown; --limit 0 shows all\n"
+    assert command(folder, "keys", "list", "--limit", "2").err == told
+    assert command(folder, "keys", "list", "--limit", "3").err == ""
+
+
 def test_queues_are_listed(folder: Path) -> None:
     rows = json.loads(command(folder, "queues", "list", "--json").out)
     assert [(row["name"], row["waiting"]) for row in rows] == [("default", 3), ("slow", 5)]

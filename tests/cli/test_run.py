@@ -65,11 +65,13 @@ def test_sync_and_async_jobs_end_with_their_results(folder: Path) -> None:
 def test_it_says_in_one_line_what_it_serves(folder: Path) -> None:
     done = qworker("run", "app:q", "--burst", "--slots", "3", "--queue", "a", cwd=folder)
     serving, stopped = done.err.splitlines()
+    pid = serving.partition("[")[2].partition("]")[0]
+    assert pid.isdecimal()
     assert serving.endswith(
-        f"INFO slotq.run: serving {folder / 'jobs.db'}: queues a, 3 slots, order fair,"
+        f"INFO slotq.run[{pid}]: serving {folder / 'jobs.db'}: queues a, 3 slots, order fair,"
         " tasks app.dawdle, app.double, app.note, app.triple"
     )
-    assert stopped.endswith("INFO slotq.run: stopped; nothing runs any more")
+    assert stopped.endswith(f"INFO slotq.run[{pid}]: stopped; nothing runs any more")
     assert done.out == ""
 
 

@@ -52,7 +52,7 @@ def stack() -> None:
 def misuse() -> None:
     logger.warning("%d apples", "no")
 """
-STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING|ERROR) [\w.]+: ")
+STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING|ERROR) [\w.]+\[\d+\]: ")
 
 
 @pytest.fixture
@@ -73,6 +73,13 @@ def logged(
     return between
 
 
+def without_pid(line: str) -> str:
+    """A line for people without the number of the process that logged it, which it must have."""
+    text, count = re.subn(r"\[\d+\]: ", ": ", line, count=1)
+    assert count == 1 or not STAMP.match(line)
+    return text
+
+
 def as_json(folder: Path, task: str, *args: str, key: str | None = None) -> list[dict[str, object]]:
     lines = logged(folder, task, *args, key=key, words=("--log-format", "json"))
     return [json.loads(line) for line in lines]
@@ -81,7 +88,7 @@ def as_json(folder: Path, task: str, *args: str, key: str | None = None) -> list
 @pytest.mark.parametrize("task", ["say", "asay"])
 def test_a_line_for_people_names_the_job_that_logs_it(folder: Path, task: str) -> None:
     (line,) = logged(folder, task, "it", key="tenant:acme")
-    assert line.endswith(
+    assert without_pid(line).endswith(
         f"WARNING mine: heard it [job=1 task=app.{task} key=tenant:acme attempt=1]"
     )
 
@@ -91,6 +98,7 @@ def test_a_json_line_has_the_job_that_logs_it(folder: Path, task: str) -> None:
     (line,) = as_json(folder, task, "it", key="tenant:acme")
     at = datetime.fromisoformat(str(line.pop("time")))
     assert at.utcoffset() is not None
+    assert isinstance(line.pop("pid"), int)
     assert line == {
         "level": "WARNING",
         "logger": "mine",
@@ -143,7 +151,7 @@ def test_hostile_text_makes_no_line_of_its_own_as_json(folder: Path, task: str) 
 
 def test_a_traceback_for_people_keeps_its_lines_and_forges_none(folder: Path) -> None:
     first, *story = logged(folder, "stumble", HOSTILE)
-    assert first.endswith("ERROR mine: stumbled [job=1 task=app.stumble attempt=1]")
+    assert without_pid(first).endswith("ERROR mine: stumbled [job=1 task=app.stumble attempt=1]")
     assert story[0] == "  Traceback (most recent call last):"
     assert any("ValueError: a" in line for line in story)
     assert all(line.startswith("  ") and line.isprintable() for line in story)
@@ -163,7 +171,8 @@ def test_a_stack_that_was_asked_for_is_told_like_a_traceback(folder: Path) -> No
 
 def test_a_message_whose_arguments_do_not_fit_is_logged_all_the_same(folder: Path) -> None:
     (line,) = logged(folder, "misuse")
-    assert "WARNING mine: %d apples (its arguments do not fit: TypeError: " in line
+    expected = "WARNING mine: %d apples (its arguments do not fit: TypeError: "
+    assert expected in without_pid(line)
 
 
 @pytest.mark.parametrize(
@@ -178,4 +187,49 @@ def test_a_format_that_was_asked_for_replaces_the_apps_own(
     code += "format='%(name)s %(levelname)s %(message)s')\n"
     (folder / "app.py").write_text(code + APP.replace("logger.warning", "logger.info"))
     lines = logged(folder, "say", "it", words=words)
-    assert [expected in line for line in lines] == [True]
+    assert [expected in without_pid(line) for line in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ((), ["serving", "heard", "stopped"]),
+        (("--log-level", "debug"), ["serving", "seen", "heard", "stopped"]),
+        (("--log-level", "warning"), ["heard"]),
+    ],
+)
+def test_what_the_worker_says_of_its_own_depends_on_the_level(
+    folder: Path, level: tuple[str, ...], said: list[str]
+) -> None:
+    code = APP.replace(
+        "logger.warning(", "logging.getLogger('slotq.x').debug('seen')\n    logger.warning("
+    )
+    (folder / "app.py").write_text(code, encoding="utf-8")
+    with slotq.Queue(folder / "jobs.db") as q:
+        q.enqueue("app.say", args=["it"])
+    done = qworker("run", "app:q", "--burst", "--log-format", "json", *level, cwd=folder)
+    records = [json.loads(line) for line in done.err.splitlines()]
+    assert [
+        record["message"].split()[0].rstrip(";")
+        for record in records
+        if record["logger"] != "slotq.worker"
+    ] == said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("bad:q",), 1, "importing bad failed: ZeroDivisionError"),
+        (("bad:q", "--processes", "2"), 1, "importing bad failed: ZeroDivisionError"),
+        (("nowhere:q",), 2, "there is no module 'nowhere'"),
+        (("app:q", "--max-memory", "much"), 2, "'much' must be a size"),
+    ],
+)
+def test_in_json_a_failure_is_a_record_too(
+    folder: Path, words: tuple[str, ...], code: int, problem: str
+) -> None:
+    (folder / "bad.py").write_text("1 / 0\n", encoding="utf-8")
+    done = qworker("run", *words, "--burst", "--log-format", "json", cwd=folder)
+    (record,) = map(json.loads, done.err.splitlines())
+    assert (done.code, record["level"]) == (code, "ERROR")
+    assert problem in record["message"]

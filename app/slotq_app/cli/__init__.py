@@ -6,6 +6,7 @@ import sys
 from typing import Annotated, Final
 
 import typer
+from typer.core import TyperGroup
 
 from slotq_app.cli import (
     enqueue_commands,
@@ -18,6 +19,7 @@ from slotq_app.cli import (
     run_commands,
     shells,
 )
+from slotq_app.cli.commands import OnceCommand, RootGroup
 from slotq_app.cli.options import Database
 from slotq_app.cli.output import OutputClosed
 
@@ -25,11 +27,12 @@ INTERRUPTED: Final = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the signal's number."""
 
 
-def _group(name: str | None, help_text: str) -> typer.Typer:
+def _group(name: str, help_text: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     # Plain help and plain errors: loading rich would double the time of every --help, and what
     # comes from a queue file must never be read as markup.
     return typer.Typer(
         name=name,
+        cls=cls,
         help=help_text,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -38,7 +41,7 @@ def _group(name: str | None, help_text: str) -> typer.Typer:
     )
 
 
-app = _group("qworker", "Run and watch the jobs of a slotq queue file.")
+app = _group("qworker", "Run and watch the jobs of a slotq queue file.", RootGroup)
 jobs = _group("jobs", "List, show, wait for, retry, cancel and delete jobs.")
 limits = _group("limits", "List, set and clear limits of keys and queues.")
 keys = _group("keys", "List and show keys.")
@@ -74,20 +77,20 @@ def between(context: typer.Context, db: Database = None) -> None:
 
 
 app.command("run")(run_commands.run)
-app.command("enqueue")(enqueue_commands.enqueue)
+app.command("enqueue", cls=OnceCommand)(enqueue_commands.enqueue)
 
-jobs.command("list")(job_commands.list_jobs)
+jobs.command("list", cls=OnceCommand)(job_commands.list_jobs)
 jobs.command("show")(job_commands.show)
 jobs.command("why")(job_commands.why)
 jobs.command("wait")(job_commands.wait)
-jobs.command("tail")(job_commands.tail)
-jobs.command("retry")(job_actions.retry)
-jobs.command("cancel")(job_actions.cancel)
-jobs.command("delete")(job_actions.delete)
+jobs.command("tail", cls=OnceCommand)(job_commands.tail)
+jobs.command("retry", cls=OnceCommand)(job_actions.retry)
+jobs.command("cancel", cls=OnceCommand)(job_actions.cancel)
+jobs.command("delete", cls=OnceCommand)(job_actions.delete)
 
 limits.command("list")(limit_commands.list_limits)
-limits.command("set")(limit_commands.set_limit)
-limits.command("clear")(limit_commands.clear)
+limits.command("set", cls=OnceCommand)(limit_commands.set_limit)
+limits.command("clear", cls=OnceCommand)(limit_commands.clear)
 
 keys.command("list")(key_commands.list_keys)
 keys.command("show")(key_commands.show_key)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 import typer
@@ -37,6 +38,34 @@ def seconds(text: str) -> float:
     if not math.isfinite(span):
         raise typer.BadParameter(f"{text!r} is too long")
     return span
+
+
+def seconds_or_none(text: str, *, of: str) -> float | None:
+    """Return the seconds of a span, or None for ``none``.
+
+    Args:
+        text: The span.
+        of: The option that it is for.
+
+    Raises:
+        typer.BadParameter: It is neither.
+    """
+    try:
+        return None if text == "none" else seconds(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{error.message}; none is for no limit", param_hint=of) from None
+
+
+def seconds_within(least: str, most: str) -> Callable[[str], float]:
+    """Return what parses a span that must lie between two others."""
+
+    def parse(text: str) -> float:
+        span = seconds(text)
+        if not seconds(least) <= span <= seconds(most):
+            raise typer.BadParameter(f"{text!r} must be from {least} to {most}")
+        return span
+
+    return parse
 
 
 def seconds_or_period(text: str) -> float | Period:

@@ -26,6 +26,8 @@ def code_of(error: Exception) -> int | None:
     import slotq  # noqa: PLC0415
 
     match error:
+        case typer.TyperException():
+            return error.exit_code
         case slotq.InvalidValue():
             return USAGE
         case slotq.QueueBusy() | TimeoutError():

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import slotq
 
 COLUMNS: Final = (
-    number("ID"), number("PID"), text("HOST"), number("RUNNING"), number("SLOTS"), word("ORDER"),
-    word("STARTED AT"), word("SEEN AT"), text("QUEUES"), text("TASKS"),
+    number("ID"), number("PID"), text("HOST", is_minor=True), number("RUNNING"), number("SLOTS"),
+    word("ORDER", is_minor=True), word("STARTED AT"), word("SEEN AT", is_minor=True),
+    text("QUEUES"), text("TASKS"),
 )  # fmt: skip
 WEEK_S: Final = 7 * 86_400
 """How long workers keep jobs that have ended, if the application does not say otherwise."""

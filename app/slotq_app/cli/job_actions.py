@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from slotq_app.cli import completion, files, output
-from slotq_app.cli.filters import Filters, State, pages
+from slotq_app.cli.filters import Filters, State, chosen, pages
 from slotq_app.cli.options import Database, JobKey, JobQueue, JobState, JobTask
 
 if TYPE_CHECKING:
@@ -50,9 +50,40 @@ DELETE: Final = Verb(
 )
 
 
+class Tally:
+    """What has become of the jobs that were acted on.
+
+    Attributes:
+        done: How many it was done to.
+        asked: How many of these ran, and were only asked to end.
+        refused: Why it was not done to the others, by their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.asked = 0
+        self.refused: dict[int, str] = {}
+
+    def add(self, queue: "slotq.Queue", verb: Verb, ids: Sequence[int]) -> None:
+        """Act on jobs, and count them."""
+        running = set(_found(queue, Filters(state="running"))) if verb is CANCEL else set[int]()
+        bulk = verb.act(queue, ids)
+        self.done += len(bulk.done)
+        self.asked += len(running.intersection(bulk.done))
+        self.refused.update(bulk.refused)
+
+    def line(self, verb: Verb) -> str:
+        """Tell what was done."""
+        asked = f"asked {self.asked} running {'job' if self.asked == 1 else 'jobs'} to end"
+        done = f"{verb.past} {_jobs(self.done - self.asked)}"
+        if not self.asked:
+            return done
+        return asked if self.asked == self.done else f"{done}, {asked}"
+
+
 def _ids(complete: Callable[[typer.Context, str], list[str]]) -> object:
     return typer.Argument(
-        metavar="ID",
+        metavar="ID...",
         min=0,
         help="Numbers of jobs.",
         autocompletion=complete,
@@ -77,7 +108,7 @@ def retry(
     They keep their numbers. --all means the failed ones; with --state cancelled, the cancelled
     ones.
     """
-    filters = Filters(state=state, key=key, queue=queue, task=task)
+    filters = chosen(state=state, key=key, queue=queue, task=task)
     with files.opened(context, db) as q:
         _act(q, RETRY, ids, filters, every=every, yes=yes)
 
@@ -99,7 +130,7 @@ def cancel(
     One that runs is asked to end, and is cancelled when it does. --all means those that have
     not ended.
     """
-    filters = Filters(state=state, key=key, queue=queue, task=task)
+    filters = chosen(state=state, key=key, queue=queue, task=task)
     with files.opened(context, db) as q:
         _act(q, CANCEL, ids, filters, every=every, yes=yes)
 
@@ -121,7 +152,7 @@ def delete(
     One that runs cannot be deleted. --all means those that have ended; with --state waiting,
     the waiting ones.
     """
-    filters = Filters(state=state, key=key, queue=queue, task=task)
+    filters = chosen(state=state, key=key, queue=queue, task=task)
     with files.opened(context, db) as q:
         _act(q, DELETE, ids, filters, every=every, yes=yes)
 
@@ -146,20 +177,18 @@ def _act(
     if not every and filters != Filters():
         raise typer.BadParameter("filters go with --all only", param_hint="ID")
     if ids:
-        bulk = verb.act(queue, ids)
-        done, refused = len(bulk.done), list(bulk.refused.values())
+        tally = Tally()
+        tally.add(queue, verb, ids)
     else:
-        done, refused = _act_on_all(queue, verb, filters, yes=yes)
-    for line in refused:
+        tally = _act_on_all(queue, verb, filters, yes=yes)
+    for line in tally.refused.values():
         output.warn(line)
-    output.write([f"{verb.past} {_jobs(done)}"])
-    if refused:
+    output.write([tally.line(verb)])
+    if tally.refused:
         raise typer.Exit(1)
 
 
-def _act_on_all(
-    queue: "slotq.Queue", verb: Verb, filters: Filters, *, yes: bool
-) -> tuple[int, list[str]]:
+def _act_on_all(queue: "slotq.Queue", verb: Verb, filters: Filters, *, yes: bool) -> Tally:
     """Act on all jobs that match now; one that no longer does is somebody else's doing."""
     states = (filters.state,) if filters.state else verb.states
     found = [_found(queue, replace(filters, state=state)) for state in states]
@@ -167,16 +196,15 @@ def _act_on_all(
     ids = array("q", (job_id for job_id, _ in groupby(merge(*found))))
     if ids and not yes:
         _confirm(verb, len(ids))
-    done, refused = 0, list[str]()
+    tally = Tally()
     with output.progress(len(ids), verb.name) as move:
         for at in range(0, len(ids), BATCH):
-            batch = verb.act(queue, ids[at : at + BATCH])
-            done += len(batch.done)
-            refused += [
-                line for job_id, line in batch.refused.items() if _is_in(queue, job_id, states)
-            ]
+            tally.add(queue, verb, ids[at : at + BATCH])
             move(BATCH)
-    return done, refused
+    tally.refused = {
+        job_id: line for job_id, line in tally.refused.items() if _is_in(queue, job_id, states)
+    }
+    return tally
 
 
 def _found(queue: "slotq.Queue", filters: Filters) -> "array[int]":

@@ -6,7 +6,7 @@ import typer
 
 from slotq_app.cli import files, output, tailing
 from slotq_app.cli.durations import seconds
-from slotq_app.cli.filters import Filters, pages
+from slotq_app.cli.filters import First, chosen, pages
 from slotq_app.cli.options import (
     After,
     Database,
@@ -26,10 +26,19 @@ if TYPE_CHECKING:
     import slotq
 
 COLUMNS: Final = (
-    number("ID"), state("STATE"), text("TASK"), text("QUEUE"), text("KEY"), word("ATTEMPT"),
-    word("RUN AT"), text("ERROR"),
+    number("ID"), state("STATE"), text("TASK"), text("QUEUE", is_minor=True), text("KEY"),
+    word("ATTEMPT"), word("RUN AT"), text("ERROR"),
 )  # fmt: skip
 REASON_COLUMNS: Final = (word("REASON"), word("UNTIL"), text("TEXT"))
+# Reasons whose instant is the end of somebody's lease, which is renewed while the job runs.
+OF_LEASES: Final = frozenset({"slots", "own slots", "queue slots"})
+# What a job without a reason is, by its state; the others speak for themselves.
+STANDING: Final = {
+    "succeeded": "has succeeded",
+    "failed": "has failed",
+    "cancelled": "was cancelled",
+    "running": "is running",
+}
 
 
 def list_jobs(
@@ -46,15 +55,17 @@ def list_jobs(
 ) -> None:
     """List jobs, by number.
 
-    Their arguments, tracebacks and results are left out: ``jobs show`` has them.
+    Their arguments, tracebacks and results are left out: jobs show has them.
     """
-    filters = Filters(state=state, key=key, queue=queue, task=task)
+    filters = chosen(state=state, key=key, queue=queue, task=task)
     with files.opened(context, db) as q:
-        jobs = (job for page in pages(q, filters, limit=limit, after=after) for job in page)
+        jobs = First(pages(q, filters, limit=limit and limit + 1, after=after), limit)
         if as_json:
             output.write_json_list(jobs)
         else:
             output.write_table(COLUMNS, map(_row, jobs))
+    if jobs.has_more:
+        output.warn(f"{limit} shown; --after {jobs.last} goes on, --limit 0 shows all")
 
 
 def show(
@@ -75,11 +86,13 @@ def why(
     """Tell every reason that a job is not running."""
     with files.opened(context, db) as q:
         reasons = q.why(job_id)
+        state = q.job(job_id).state
     if as_json:
         output.write_json_list(reasons)
+    elif reasons:
+        output.write_table(REASON_COLUMNS, map(_reason_row, reasons))
     else:
-        rows = ((reason.kind, reason.until, reason.text) for reason in reasons)
-        output.write_table(REASON_COLUMNS, rows)
+        output.warn(f"job {job_id} {STANDING.get(state, 'can start now')}")
 
 
 def wait(
@@ -120,9 +133,14 @@ def tail(
 
     With --json it is a JSON object a line.
     """
-    filters = Filters(state=state, key=key, queue=queue, task=task)
+    filters = chosen(state=state, key=key, queue=queue, task=task)
     with files.opened(context, db) as q:
         tailing.tail(q, filters, as_json=as_json)
+
+
+def _reason_row(reason: "slotq.Reason") -> tuple[Cell, ...]:
+    until = None if reason.kind in OF_LEASES else reason.until
+    return (reason.kind, until, reason.text)
 
 
 def _row(job: "slotq.Job") -> tuple[Cell, ...]:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     import slotq
 
 KEY_COLUMNS: Final = (
-    text("KEY"), number("RUNNING"), number("HELD"), number("LIMIT"), number("WAITING"),
-    number("SCHEDULED"), word("STARTS"), word("WINDOW"), word("NEXT START"), word("PAUSED"),
+    text("KEY"), number("RUNNING"), number("HELD", is_minor=True), number("LIMIT"),
+    number("WAITING"), number("SCHEDULED", is_minor=True), word("STARTS"),
+    word("WINDOW", is_minor=True), word("NEXT START"), word("PAUSED"),
 )  # fmt: skip
 QUEUE_COLUMNS: Final = (
     text("QUEUE"), number("WAITING"), number("SCHEDULED"), number("RUNNING"), number("LIMIT"),
-    number("WORKERS"), word("OLDEST WAITING"), word("PAUSED"),
+    number("WORKERS", is_minor=True), word("OLDEST WAITING"), word("PAUSED"),
 )  # fmt: skip
 MOST: Final = 1_000_000
 """What the engine lists at most."""
@@ -35,11 +36,14 @@ def list_keys(
 ) -> None:
     """List keys: what they use, what they may use, and what waits."""
     with files.opened(context, db) as q:
-        keys = q.keys(sort=sort, limit=limit or MOST)
+        found = q.keys(sort=sort, limit=min(limit + 1, MOST) if limit else MOST)
+    keys = found[:limit] if limit else found
     if as_json:
         output.write_json_list(keys)
     else:
         output.write_table(KEY_COLUMNS, map(_key_row, keys))
+    if len(found) > len(keys):
+        output.warn(f"{len(keys)} shown; --limit 0 shows all")
 
 
 def show_key(
@@ -48,6 +52,9 @@ def show_key(
     """Show how a key stands, with the limits in force."""
     with files.opened(context, db) as q:
         found = q.key(key)
+        is_known = _is_known(q, found)
+    if not is_known:
+        output.warn(f"no job and no limit has had key {key}")
     if as_json:
         output.write_json(found)
     else:
@@ -65,6 +72,20 @@ def list_queues(context: typer.Context, *, as_json: Json = False, db: Database =
         output.write_json_list(queues)
     else:
         output.write_table(QUEUE_COLUMNS, map(_queue_row, queues))
+
+
+def _is_known(queue: "slotq.Queue", key: "slotq.Key") -> bool:
+    """Tell whether anything in the file has this very key; a pattern matches keys of no one too."""
+    # Loads the engine, which has been loaded for the queue.
+    import slotq  # noqa: PLC0415
+
+    own = slotq.literal(key.key)
+    is_used = any((key.running, key.held, key.waiting, key.scheduled, key.starts))
+    return (
+        is_used
+        or any(limit.key == own for limit in key.limits)
+        or bool(queue.jobs(key=key.key, limit=1))
+    )
 
 
 def _key_row(key: "slotq.Key") -> tuple[Cell, ...]:

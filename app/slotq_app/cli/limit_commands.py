@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import slotq
 
 LIMIT_COLUMNS: Final = (
-    text("KEY"), text("QUEUE"), text("NAME"), number("MAX RUNNING"), number("MAX STARTS"), word("WINDOW"),
-    word("TIMEZONE"), number("VERSION"), word("UPDATED AT"), text("UPDATED BY"),
+    text("KEY"), text("QUEUE"), text("NAME", is_minor=True), number("MAX RUNNING"),
+    number("MAX STARTS"), word("WINDOW"), word("TIMEZONE", is_minor=True),
+    number("VERSION", is_minor=True), word("UPDATED AT", is_minor=True),
+    text("UPDATED BY", is_minor=True),
 )  # fmt: skip
 
 Subject = Annotated[

@@ -4,14 +4,19 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from shlex import quote
 from typing import Final
 
+import typer
 from typing_extensions import override
 
 import slotq
-from slotq_app.cli.run_commands import LogFormat
+from slotq_app.cli import exits
+from slotq_app.cli.run_commands import LogFormat, LogLevel
+
+logger = logging.getLogger("slotq.run")
 
 ABOUT: Final = ("job", "task", "key", "attempt")
 """What a record may say of a job: attributes, set by ``extra=`` or from the body that logs."""
@@ -20,20 +25,41 @@ ABOUT: Final = ("job", "task", "key", "attempt")
 INDENT: Final = "  "
 
 
-def set_up(chosen: LogFormat | None) -> None:
+def set_up(chosen: LogFormat | None, level: LogLevel | None) -> None:
     """Let this process log to standard error.
 
     Args:
         chosen: The format; None for text, unless the app has set up logging itself: that is left
             alone.
+        level: The least that slotq says of its own; None for info, unless the app has set it.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if chosen == "json" else TextFormatter())
     # It keeps the handlers that are there, if it is not to force its own.
     logging.basicConfig(handlers=[handler], force=chosen is not None)
     own = logging.getLogger("slotq")
-    if own.level == logging.NOTSET:
+    if level is not None:
+        own.setLevel(level.upper())
+    elif own.level == logging.NOTSET:
         own.setLevel(logging.INFO)
+
+
+@contextmanager
+def failures_in(chosen: LogFormat | None, level: LogLevel | None) -> Generator[None]:
+    """Log what ends its block, if the format is JSON: who reads that takes no other lines.
+
+    Raises:
+        typer.Exit: The block failed, which is told.
+    """
+    try:
+        yield
+    except Exception as error:
+        code = exits.code_of(error)
+        if chosen != "json" or code is None:
+            raise
+        set_up(chosen, level)
+        logger.error("%s", exits.line_of(error))  # noqa: TRY400  # one line, not a fault of ours
+        raise typer.Exit(code) from None
 
 
 class TextFormatter(logging.Formatter):
@@ -44,7 +70,8 @@ class TextFormatter(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{self.formatTime(record)} {record.levelname} {record.name}: {_message(record)}"
+        source = f"{record.name}[{record.process}]"
+        line = f"{self.formatTime(record)} {record.levelname} {source}: {_message(record)}"
         about = " ".join(f"{name}={quote(str(value))}" for name, value in _about(record).items())
         if about:
             line += f" [{about}]"
@@ -56,7 +83,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the job, exception."""
+    """One JSON object a line: time, level, logger, pid, message, the job, exception."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -65,6 +92,7 @@ class JsonFormatter(logging.Formatter):
             "time": f"{seconds}.{int(record.msecs):03}Z",
             "level": record.levelname,
             "logger": slotq.visible(record.name),
+            "pid": record.process,
             "message": slotq.visible(_message(record)),
         }
         for name, value in _about(record).items():

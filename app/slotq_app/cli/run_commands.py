@@ -6,11 +6,16 @@ from typing import Annotated, Final, Literal
 import typer
 
 from slotq_app.cli import sizes
+from slotq_app.cli.durations import seconds_within
 
 Order = Literal["fair", "round-robin", "fifo"]
 LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning"]
 
 DATABASE_HELP: Final = "The queue file."
+# What holds without --lease and --grace, in seconds.
+LEASE_S: Final = 30.0
+GRACE_S: Final = 25.0
 
 Fair = Annotated[bool, typer.Option("--fair", help="Short for --order fair.")]
 RoundRobin = Annotated[bool, typer.Option("--round-robin", help="Short for --order round-robin.")]
@@ -49,23 +54,23 @@ def run(
     round_robin: RoundRobin = False,
     fifo: Fifo = False,
     lease: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="SECONDS",
-            min=1,
-            max=3_600,
+            metavar="TIME",
+            parser=seconds_within("1s", "1h"),
             help="How long jobs stay this worker's own when it is not heard of.",
+            show_default="30s",
         ),
-    ] = 30,
+    ] = None,
     grace: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="SECONDS",
-            min=0,
-            max=86_400,
+            metavar="TIME",
+            parser=seconds_within("0s", "1d"),
             help="How long running jobs may take to end after SIGTERM or Ctrl-C.",
+            show_default="25s",
         ),
-    ] = 25,
+    ] = None,
     burst: Annotated[
         bool, typer.Option("--burst", help="Leave once no job waits, instead of waiting for more.")
     ] = False,
@@ -99,6 +104,13 @@ def run(
             show_default="text",
         ),
     ] = None,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(
+            help="The least that the worker says; debug is a line for each job.",
+            show_default="info",
+        ),
+    ] = None,
     app_dir: Annotated[
         Path,
         typer.Option(
@@ -116,35 +128,37 @@ def run(
     SIGTERM or Ctrl-C stops claiming; jobs that run may end within the time of --grace, what is left
     goes back to be run again. A second one hands it back at once.
     """
-    chosen = _order(order, fair=fair, round_robin=round_robin, fifo=fifo)
-    max_bytes = None if max_memory is None else sizes.size(max_memory, of="--max-memory")
     # Load the engine, which --help and completion do without.
     from slotq_app.cli import channel, logs, serving, supervising  # noqa: PLC0415
 
-    parent = channel.to_parent()  # None in the process that the user has started
-    is_supervised = processes > 1 or reload or max_jobs is not None or max_bytes is not None
-    if parent is None and is_supervised:
-        logs.set_up(log_format)
-        plan = supervising.Plan(
-            processes=processes,
-            grace_s=grace,
+    grace_s = GRACE_S if grace is None else grace
+    with logs.failures_in(log_format, log_level):
+        chosen = _order(order, fair=fair, round_robin=round_robin, fifo=fifo)
+        max_bytes = None if max_memory is None else sizes.size(max_memory, of="--max-memory")
+        parent = channel.to_parent()  # None in the process that the user has started
+        is_supervised = processes > 1 or reload or max_jobs is not None or max_bytes is not None
+        if parent is None and is_supervised:
+            logs.set_up(log_format, log_level)
+            plan = supervising.Plan(
+                processes=processes,
+                grace_s=grace_s,
+                burst=burst,
+                reload_dir=app_dir.absolute() if reload else None,
+            )
+            raise typer.Exit(supervising.Supervisor(plan).run())
+        served = serving.load(app, app_dir=app_dir, db=db or context.obj)
+        logs.set_up(log_format, log_level)
+        terms = serving.Terms(
+            slots=slots,
+            queues=queue or None,
+            order=chosen,
+            lease_s=LEASE_S if lease is None else lease,
+            grace_s=grace_s,
             burst=burst,
-            reload_dir=app_dir.absolute() if reload else None,
+            max_jobs=max_jobs,
+            max_bytes=max_bytes,
         )
-        raise typer.Exit(supervising.Supervisor(plan).run())
-    served = serving.load(app, app_dir=app_dir, db=db or context.obj)
-    logs.set_up(log_format)
-    terms = serving.Terms(
-        slots=slots,
-        queues=queue or None,
-        order=chosen,
-        lease_s=lease,
-        grace_s=grace,
-        burst=burst,
-        max_jobs=max_jobs,
-        max_bytes=max_bytes,
-    )
-    serving.serve(served, terms, parent)
+        serving.serve(served, terms, parent)
 
 
 def demo(

@@ -62,7 +62,7 @@ def load(target: str, *, app_dir: Path, db: Path | None) -> slotq.Queue:
         raise _bad(f"{target!r} must be module:attribute, such as app:q")
     if db is not None:
         os.environ["SLOTQ_DB"] = str(db.absolute())
-    found: object = _import(name, app_dir)
+    found: object = _import(name, attribute, app_dir)
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
@@ -110,7 +110,9 @@ def serve(queue: slotq.Queue, terms: Terms, parent: Parent | None) -> None:
     logger.info("stopped; nothing runs any more")
 
 
-def _import(name: str, app_dir: Path) -> ModuleType:
+def _import(name: str, attribute: str, app_dir: Path) -> ModuleType:
+    is_file = name.endswith(".py")
+    hint = f"; did you mean '{name.removesuffix('.py')}:{attribute}'?" if is_file else ""
     sys.path.insert(0, str(app_dir.absolute()))
     try:
         return importlib.import_module(name)
@@ -118,7 +120,7 @@ def _import(name: str, app_dir: Path) -> ModuleType:
         # The module that was asked for, or a package on the way to it; else its own code failed.
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             problem = f"there is no module {error.name!r} in {app_dir.absolute()}"
-            raise _bad(f"{problem} or among the installed ones") from None
+            raise _bad(f"{problem} or among the installed ones{hint}") from None
         raise _failed(name, error, app_dir) from error
     except BaseException as error:  # also SystemExit: a script that runs to its end
         raise _failed(name, error, app_dir) from error
