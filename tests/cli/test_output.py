@@ -148,6 +148,7 @@ def test_output_that_cannot_be_written_is_an_error(folder: Path) -> None:
             text=True,
             check=False,
         )
-    (line,) = done.stderr.splitlines()
+    assert done.stderr.count("\n") == 1, done.stderr
+    line = done.stderr
     assert done.returncode == 1
     assert "No space left on device" in line

@@ -78,6 +78,14 @@ def test_a_key_that_nothing_has_had_is_told(folder: Path) -> None:
     assert command(folder, "keys", "show", "tenant:small").err == ""
 
 
+def test_a_key_with_a_limit_or_with_jobs_that_ended_is_known(tmp_path: Path) -> None:
+    with slotq.Queue(tmp_path / "jobs.db") as q:
+        q.set_limit(slotq.literal("a*"), max_running=1)
+        q.cancel(q.enqueue("a.b", key="ended").id)
+    assert command(tmp_path, "keys", "show", "a*").err == ""
+    assert command(tmp_path, "keys", "show", "ended").err == ""
+
+
 def test_a_list_of_keys_that_has_more_says_so(folder: Path) -> None:
     told = "qworker: 2 shown; --limit 0 shows all\n"
     assert command(folder, "keys", "list", "--limit", "2").err == told
