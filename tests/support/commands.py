@@ -12,6 +12,8 @@ from pathlib import Path
 QWORKER = Path(sys.executable).with_name("qworker")
 DEADLINE_S = 30.0
 LOOK_S = 0.005
+# Without a buffer, what is printed fails and blocks at other places.
+UNWANTED = {"SLOTQ_DB", "PYTHONUNBUFFERED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Done:
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment, without what would change what a command does."""
-    kept = {name: value for name, value in os.environ.items() if name != "SLOTQ_DB"}
+    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     return kept | dict(changes or {})
 
 

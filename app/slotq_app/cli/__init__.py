@@ -120,14 +120,24 @@ def main() -> int:
         elif isinstance(stream, io.TextIOWrapper):
             # What a terminal's encoding has no sign for is no error.
             stream.reconfigure(errors="backslashreplace")
+    code = 0
     try:
         code = shells.answer(app) if shells.is_asking() else _run()
         sys.stdout.flush()
     except (OutputClosed, BrokenPipeError):
-        # What is left in the buffer has nobody to go to, and the interpreter would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        _drop_output()
+        if code == 0:  # else it is told already
+            typer.echo(f"qworker: {exits.line_of(error)}", err=True)
+        return code or exits.FAILED
     return code
+
+
+def _drop_output() -> None:
+    """Let go of what is left in the buffer: it can go nowhere, and the interpreter would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> int:
