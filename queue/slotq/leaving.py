@@ -110,6 +110,9 @@ class Leaving:
         """Note a signal that the socket may not tell of: somebody may have taken its place."""
         self._last = signal.Signals(number)
         self._by_handler += 1
+        shift = self._find_shift()
+        if shift is not None:
+            shift.note_stop()  # no later than now, though the rest takes a moment
 
     def _signals(self) -> int:
         """Return how many signals have come so far."""

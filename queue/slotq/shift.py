@@ -105,6 +105,10 @@ class Shift:
         """Whether it has started as many jobs as it may."""
         return self._turns.has_used_up
 
+    def note_stop(self) -> None:
+        """Claim nothing more; see ``Turns.note_stop``."""
+        self._turns.note_stop()
+
     def stop(self) -> None:
         """Claim nothing more, and end when the bodies have ended; from any thread."""
         self._turns.stop()

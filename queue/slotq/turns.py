@@ -188,6 +188,10 @@ class Turns:
         """Whether it has started as many jobs as it may."""
         return self._left == 0
 
+    def note_stop(self) -> None:
+        """Claim nothing more, without being woken for it; takes no lock, as a signal handler must."""
+        self._stopping = True
+
     def stop(self) -> None:
         """Claim nothing more; from any thread."""
         self._stopping = True
