@@ -1,6 +1,7 @@
 """Hypothesis profiles: HYPOTHESIS_PROFILE picks one, CI picks its own."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +17,7 @@ settings.register_profile("ci", BASE, max_examples=200, derandomize=True, databa
 settings.register_profile("soak", BASE, max_examples=2_000, stateful_step_count=100)
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
+
+# What a shell starts in the background ignores interrupts, and so would all that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
