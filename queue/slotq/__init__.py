@@ -4,13 +4,17 @@ import typing
 
 from slotq.clock import Clock, SystemClock
 from slotq.current import CurrentJob, current_job
+from slotq.declaring import declaring_only
 from slotq.endings import Discard, Retry, Snooze
 from slotq.errors import (
+    EditConflict,
     FileReplaced,
+    HoldExpired,
     InvalidValue,
     JobCancelled,
     JobFailed,
     JobNotFound,
+    LimitExceeded,
     NotAQueue,
     QueueBusy,
     SchemaTooNew,
@@ -18,13 +22,18 @@ from slotq.errors import (
     StoreError,
 )
 from slotq.escapes import visible
+from slotq.event import Event
+from slotq.frames import HistoryBucket, KeyRow, Snapshot, Totals
+from slotq.holding import Hold
 from slotq.hooks import RunEvent
 from slotq.jobqueue import Queue
 from slotq.keys import ANY, key, literal
-from slotq.model import Bulk, Job, Key, Limit, QueueInfo, Reason, Stats, WorkerInfo
+from slotq.model import Bulk, HoldInfo, Job, Key, Limit, QueueInfo, Reason, Stats, WorkerInfo
 from slotq.options import Options
 from slotq.policies import LimitHidden
 from slotq.tasks import Task
+from slotq.terms import LimitDifference, LimitParts, LimitTerms
+from slotq.watching import Watcher, open_reader
 
 if typing.TYPE_CHECKING:
     from slotq.worker import Worker
@@ -35,15 +44,26 @@ __all__ = [
     "Clock",
     "CurrentJob",
     "Discard",
+    "EditConflict",
+    "Event",
     "FileReplaced",
+    "HistoryBucket",
+    "Hold",
+    "HoldExpired",
+    "HoldInfo",
     "InvalidValue",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobNotFound",
     "Key",
+    "KeyRow",
     "Limit",
+    "LimitDifference",
+    "LimitExceeded",
     "LimitHidden",
+    "LimitParts",
+    "LimitTerms",
     "NotAQueue",
     "Options",
     "Queue",
@@ -54,16 +74,21 @@ __all__ = [
     "RunEvent",
     "SchemaTooNew",
     "SlotqError",
+    "Snapshot",
     "Snooze",
     "Stats",
     "StoreError",
     "SystemClock",
     "Task",
+    "Totals",
+    "Watcher",
     "Worker",
     "WorkerInfo",
     "current_job",
+    "declaring_only",
     "key",
     "literal",
+    "open_reader",
     "visible",
 ]
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from slotq import checks
 from slotq.clock import Clock, SystemClock
 from slotq.errors import InvalidValue
-from slotq.store import callers
+from slotq.store import callers, holds
 from slotq.store.connection import Database
 from slotq.store.transaction import Reader, Tx
 from slotq.wake import Ringer
@@ -42,8 +42,8 @@ class Access:
     ) -> None:
         lock_ms = checks.seconds_ms("lock_timeout", lock_timeout, low_ms=1, high_ms=86_400_000)
         self.database = Database(
-            _file(path),
-            clock=SystemClock() if clock is None else _clock(clock),
+            file_of(path),
+            clock=SystemClock() if clock is None else clock_of(clock),
             create=checks.boolean("create", create),
             durable=checks.boolean("durable", durable),
             lock_timeout_s=lock_ms / 1000,
@@ -102,8 +102,12 @@ class Access:
         with self.database.read() as reader:
             return look(reader)
 
-    def _write(self, work: Callable[[Tx], R], connection: object = None) -> R:
+    def _write(
+        self, work: Callable[[Tx], R], connection: object = None, *, makes_room: bool = True
+    ) -> R:
         """Do the work in one transaction, and wake idle workers: it may have made room or jobs.
+
+        Those who wait for room are woken only if it may have made some.
 
         In a caller's transaction nobody is woken, since nothing is there before the caller
         commits; workers notice that commit at their next look.
@@ -112,7 +116,9 @@ class Access:
             return callers.run(self.database, connection, work)
         with self.database.write() as tx:
             done = work(tx)
+            bells = holds.bells(tx) if makes_room else ()
         self.ringer.ring()
+        self.ringer.ring_waiting(bells)
         return done
 
     def _write_steps(self, steps: Steps) -> int:
@@ -141,13 +147,37 @@ class Access:
             return await callers.hop(connection, call)
         if connection is not None:
             return call()
-        pid = os.getpid()
-        if self._thread is None or self._thread[0] != pid:  # a forked child has no such thread
-            self._thread = (pid, ThreadPoolExecutor(1, thread_name_prefix="slotq-call"))
         # Loaded where there is a loop; see callers.is_async.
         import asyncio  # noqa: PLC0415
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread[1], call)
+        return await asyncio.get_running_loop().run_in_executor(self._own_thread(), call)
+
+    async def hop_to_end(self, call: Callable[[], R], connection: object = None) -> R:
+        """Call like ``hop``; a cancellation meanwhile is raised only when the call has ended."""
+        import asyncio  # noqa: PLC0415
+
+        running: asyncio.Future[R]
+        if connection is None:
+            # Not a task: a loop that ends would cancel it before the call has begun.
+            running = asyncio.wrap_future(self._own_thread().submit(call))
+        else:
+            running = asyncio.ensure_future(self.hop(call, connection))
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None and not running.cancelled():
+            running.exception()  # is looked at, or asyncio would complain
+            raise cancelled
+        return running.result()
+
+    def _own_thread(self) -> ThreadPoolExecutor:
+        pid = os.getpid()
+        if self._thread is None or self._thread[0] != pid:  # a forked child has no such thread
+            self._thread = (pid, ThreadPoolExecutor(1, thread_name_prefix="slotq-call"))
+        return self._thread[1]
 
 
 def twin(
@@ -165,7 +195,8 @@ def twin(
     return call
 
 
-def _file(path: str | os.PathLike[str] | None) -> Path:
+def file_of(path: str | os.PathLike[str] | None) -> Path:
+    """Return the queue file that is meant: None stands for ``$SLOTQ_DB``."""
     given = os.environ.get("SLOTQ_DB") if path is None else path
     if given is None or given == "":
         raise InvalidValue(name="path", problem="is missing: give one, or set SLOTQ_DB")
@@ -180,7 +211,8 @@ def _file(path: str | os.PathLike[str] | None) -> Path:
     return Path(text)
 
 
-def _clock(clock: object) -> Clock:
+def clock_of(clock: object) -> Clock:
+    """Return a clock that somebody gave."""
     if not isinstance(clock, Clock):
         raise InvalidValue(name="clock", problem="must have a now_ms()", value=clock)
     return clock

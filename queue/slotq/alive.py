@@ -1,34 +1,38 @@
-"""Telling that a worker is dead: by a file lock that the kernel drops when its process is gone.
+"""Telling that a process is dead: by a file lock that the kernel drops when it is gone.
 
-Each worker holds a lock on a file of its own beside the queue file. A lock that another can take has
+Each worker, and each process with holds, has a lock on a file of its own beside the queue file. A lock that another can take has
 nobody left who holds it. Nothing of this goes by process ids, which are given again and mean
-nothing in another namespace. A fork inherits the lock: a worker counts as dead when the last child
+nothing in another namespace. A fork inherits the lock: a process counts as dead when the last child
 that it forked is gone too.
 """
 
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "alive-"
 HIDDEN: Final = "new-"
+# Names of workers, which are their ids, and of processes with holds. Other files are not ours.
+NAME: Final = re.compile(r"[0-9]+|hold-[0-9a-f]{16}")
 
 
 class Alive:
-    """The lock of one worker, from now until ``close``.
+    """The lock of one process, from now until ``close``.
 
     Args:
         directory: Where the queue file's locks are.
-        worker_id: The worker's id. Made inside the transaction that registers it, so that whoever
-            has the write lock can trust that a file stands for the worker of its number.
+        name: The worker's id, or another name that is never given again. That of a worker is made
+            inside the transaction that registers it, so that whoever has the write lock can trust
+            that a file stands for the worker of its number.
     """
 
-    def __init__(self, directory: Path, worker_id: int) -> None:
-        self._path = directory / f"{PREFIX}{worker_id}"
-        hidden = directory / f"{HIDDEN}{PREFIX}{worker_id}-{os.getpid()}"
+    def __init__(self, directory: Path, name: str) -> None:
+        self._path = directory / f"{PREFIX}{name}"
+        hidden = directory / f"{HIDDEN}{PREFIX}{name}-{os.getpid()}"
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,24 +43,28 @@ class Alive:
             hidden.unlink(missing_ok=True)
             raise
 
+    def fileno(self) -> int:
+        """Return the file: a program that inherits it keeps the lock."""
+        return self._fd
+
     def close(self, *, remove: bool) -> None:
-        """Let go of the lock, and remove the file if nothing is left to be done for its worker."""
+        """Let go of the lock, and remove the file if nothing is left to be done for its process."""
         if remove:
             _remove(self._path, self._fd)
         os.close(self._fd)
 
 
 class Grave:
-    """The file of a worker that is dead; locked until ``close``.
+    """The file of a process that is dead; locked until ``close``.
 
     Attributes:
-        worker_id: Its id.
+        name: What it was made with.
     """
 
-    def __init__(self, path: Path, fd: int, worker_id: int) -> None:
+    def __init__(self, path: Path, fd: int, name: str) -> None:
         self._path = path
         self._fd = fd
-        self.worker_id = worker_id
+        self.name = name
 
     def stands(self) -> bool:
         """Tell whether the file is still this one; ask inside a write transaction.
@@ -74,20 +82,20 @@ class Grave:
         return is_gone
 
 
-def graves(directory: Path, *, but: Collection[int]) -> list[Grave]:
-    """Return the files of dead workers, each locked; other workers' ids may be left out."""
+def graves(directory: Path, *, but: Collection[str]) -> list[Grave]:
+    """Return the files of dead processes, each locked; the names of others may be left out."""
     found: list[Grave] = []
     try:
         names = os.listdir(directory)  # noqa: PTH208  # several times a second
     except OSError:
         return found
-    for name in names:
-        number = name.removeprefix(PREFIX)
-        if number != name and number.isdecimal() and int(number) not in but:
-            path = directory / name
+    for file in names:
+        name = file.removeprefix(PREFIX)
+        if name != file and name not in but and NAME.fullmatch(name):
+            path = directory / file
             fd = _locked(path)
             if fd is not None:
-                found.append(Grave(path, fd, int(number)))
+                found.append(Grave(path, fd, name))
     return found
 
 

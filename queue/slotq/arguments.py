@@ -86,6 +86,11 @@ def change(
     return changed
 
 
+def version(value: object) -> int | None:
+    """Return the version that an edit is meant for; None for any."""
+    return None if value is None else checks.integer("if_version", value, 0, LARGEST_ID)
+
+
 def editor(value: object) -> str:
     """Return who edits: free text, or None for user@process."""
     if value is not None:

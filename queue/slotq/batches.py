@@ -12,9 +12,7 @@ from slotq.store.jobs import Call, Terms
 from slotq.store.transaction import Tx
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    import aiosqlite
+    from slotq.store.callers import Connection
 
 # What waits in memory to be written with a few statements; more gained nothing.
 CHUNK: Final = 500
@@ -39,7 +37,7 @@ class Batches(Access):
         self,
         items: Iterable[Mapping[str, object]],
         *,
-        connection: "sqlite3.Connection | aiosqlite.Connection | None" = None,
+        connection: "Connection | None" = None,
     ) -> range:
         """Store jobs for tasks by name in one transaction: all of them, or with one bad item none.
 

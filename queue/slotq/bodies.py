@@ -13,7 +13,7 @@ from slotq import backoff, payload
 from slotq.checks import LONGEST_MS, fitted
 from slotq.current import Run
 from slotq.endings import Discard, Retry, Snooze
-from slotq.errors import InvalidValue, one_line, told
+from slotq.errors import InvalidValue, LimitExceeded, one_line, told
 from slotq.guards import BodyExit, end_fork, outlast_calls
 from slotq.store.leases import Cancelled, End, Failure, HandBack, Success
 from slotq.tasks import Task
@@ -143,6 +143,8 @@ class Body:
             error = error.__cause__
         if is_late:
             return self._late(error)
+        if isinstance(error, LimitExceeded) and not error.is_own:
+            error = Snooze(error.retry_after)
         match error:
             case Discard():
                 return Cancelled(fitted(told(error).partition(": ")[2] or "discarded", MOST_ERROR))

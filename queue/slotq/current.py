@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -42,6 +43,7 @@ class Run:
 
     Attributes:
         claim: What was claimed.
+        file: The queue file that it comes from.
         lease: What ends the run.
         lost: Whether the lease is lost.
         cancelled: Whether its end was asked for.
@@ -50,8 +52,9 @@ class Run:
         news: What the body last said of its progress: the share, and a text; None if nothing.
     """
 
-    def __init__(self, claim: Claim, tell: Callable[["Run"], None]) -> None:
+    def __init__(self, claim: Claim, file: Path, tell: Callable[["Run"], None]) -> None:
         self.claim = claim
+        self.file = file
         self.lease = claim.lease
         self.lost = False
         self.cancelled = False

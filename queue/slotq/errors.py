@@ -1,10 +1,13 @@
 """Every error the queue raises.
 
 SlotqError
+├── EditConflict
+├── HoldExpired
 ├── InvalidValue (also a ValueError)
 ├── JobCancelled
 ├── JobFailed
 ├── JobNotFound
+├── LimitExceeded
 ├── QueueBusy
 └── StoreError
     ├── FileReplaced
@@ -16,9 +19,12 @@ Each is built from keyword arguments, keeps them as attributes and says one line
 
 import os
 import reprlib
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from slotq.escapes import visible
+
+if TYPE_CHECKING:
+    from slotq.model import Limit
 
 SHOWN_CHARACTERS: Final = 80
 """How much of a refused value an error repeats."""
@@ -164,6 +170,87 @@ class QueueBusy(SlotqError):
         self.hint = hint
         problem = one_line(hint) or f"still locked by others after {waited_s:.1f} s"
         super().__init__(f"{one_line(self.path)}: {problem}")
+
+
+class LimitExceeded(SlotqError):
+    """A key has no room for a hold; nothing was taken.
+
+    Out of the body of a task it puts the job back until then, and no attempt is used.
+
+    Attributes:
+        key: The key.
+        reason: ``max_running``, ``max_starts``, ``paused``, or ``queued``: other holds wait for it.
+        limit: The limit that is full for longest; None for a pause, a line, and for the hold's own
+            ``max_running``.
+        retry_after: Seconds until there is room, above 0. Exact to the millisecond where windows
+            and holds that nobody extends or releases stand in the way; where jobs run it goes by
+            their leases, which are renewed; 60 for a pause.
+        is_own: Whether the job in whose body it was asked for has the slots itself, so that waiting
+            is of no use: such an attempt fails.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        reason: Literal["max_running", "max_starts", "paused", "queued"],
+        limit: "Limit | None",
+        retry_after: float,
+        is_own: bool = False,
+    ) -> None:
+        self.key = key
+        self.reason: Literal["max_running", "max_starts", "paused", "queued"] = reason
+        self.limit = limit
+        self.retry_after = retry_after
+        self.is_own = is_own
+        told = {
+            "max_running": "has all its slots in use",
+            "max_starts": "has no start left in its window",
+            "paused": "is paused",
+            "queued": "has holds that wait before this one",
+        }[reason]
+        tail = f"try again in {retry_after:g} s"
+        if is_own:
+            tail = "the job that asks has them itself"
+        super().__init__(f"key {shown(key)} {told}: {tail}")
+
+
+class HoldExpired(SlotqError):
+    """A hold has ended, by its TTL, by its release, or because somebody took it back.
+
+    Attributes:
+        key: Its key; None where only the number is known.
+        hold_id: Its number; None if it never had its slots.
+    """
+
+    def __init__(self, *, key: str | None, hold_id: int | None) -> None:
+        self.key = key
+        self.hold_id = hold_id
+        if hold_id is None:
+            text = f"the hold of key {shown(key)} has no slots: acquire() takes them"
+        elif key is None:
+            text = f"there is no hold {hold_id}, or it has ended already"
+        else:
+            text = f"hold {hold_id} of key {shown(key)} has ended: its slots may be others' by now"
+        super().__init__(text)
+
+
+class EditConflict(SlotqError):
+    """A limit is not as it was when the caller looked; nothing was changed.
+
+    Attributes:
+        limit: The limit as it is now; None if there is none.
+        if_version: The version that the edit was meant for; 0 for "there is none".
+    """
+
+    def __init__(self, *, limit: "Limit | None", if_version: int) -> None:
+        self.limit = limit
+        self.if_version = if_version
+        meant = f"version {if_version}" if if_version else "no limit"
+        now = "there is none now"
+        if limit is not None:
+            now = f"it has version {limit.version} now, by {one_line(limit.updated_by)}"
+        super().__init__(f"the edit was meant for {meant}, but {now}: look again")
 
 
 class StoreError(SlotqError):

@@ -17,12 +17,15 @@ from slotq.access import Steps, twin
 from slotq.batches import Batches
 from slotq.bulk import Bulks
 from slotq.clock import Clock
+from slotq.declaring import Declaring
 from slotq.errors import InvalidValue
+from slotq.holds import Holds
 from slotq.hooks import Hook, HookName, Hooks
 from slotq.model import Job
 from slotq.options import Options, Settings, settle
 from slotq.overview import Overview
 from slotq.parameters import Parameters
+from slotq.pauses import Pauses
 from slotq.policies import Policies
 from slotq.store import due, jobs, reads
 from slotq.store.jobs import Call, Terms
@@ -39,7 +42,7 @@ PRUNE_BATCH: Final = 500
 KEY_BATCH: Final = 1_000
 
 
-class Queue(Overview, Policies, Batches, Bulks):
+class Queue(Overview, Policies, Pauses, Declaring, Holds, Batches, Bulks):
     """A job queue kept in one SQLite file.
 
     It is opened at first use, and shared by threads, by asyncio tasks and over fork.
@@ -79,6 +82,7 @@ class Queue(Overview, Policies, Batches, Bulks):
         )
         self.tasks: dict[str, Task[..., object]] = {}
         self.hooks = Hooks()
+        self.declarations = {}
 
     # Tasks
 
@@ -201,7 +205,7 @@ class Queue(Overview, Policies, Batches, Bulks):
         if settings.terms.dedupe is not None and settings.connection is None:
             # A job that has expired has ended, and must not be found.
             self._handle_due()
-        return self._write(self._adding(settings, call), settings.connection)
+        return self._write(self._adding(settings, call), settings.connection, makes_room=False)
 
     async def asubmit(self, settings: Settings, call: Call) -> Job:
         """Store one checked call without blocking the event loop; tasks use this."""
@@ -209,7 +213,7 @@ class Queue(Overview, Policies, Batches, Bulks):
 
     def submit_many(self, settings: Settings, calls: Sequence[Call]) -> list[int]:
         """Store checked calls, all or none; tasks use this."""
-        return self._write(_adding_many(settings, calls), settings.connection)
+        return self._write(_adding_many(settings, calls), settings.connection, makes_room=False)
 
     async def asubmit_many(self, settings: Settings, calls: Sequence[Call]) -> list[int]:
         """Store checked calls, all or none, without blocking the loop; tasks use this."""

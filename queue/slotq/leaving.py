@@ -152,6 +152,9 @@ class Leaving:
         if shift.is_async_busy:
             farewell_s = HURRIED_S if self.code else FAREWELL_S
             self._wait(farewell_s, lambda: not shift.is_async_busy)
+        if shift.is_busy and not shift.has_bodies:
+            # Its bodies have ended; only the file may keep it from writing so.
+            self._wait(IDLE_S, lambda: not shift.is_busy)
         if shift.is_busy:
             # Before the jobs are handed back: from then on their bodies must not run.
             shift.close_hooks(patience_s=FAREWELL_S if self.code else HOOKS_S)

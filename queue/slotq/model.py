@@ -265,6 +265,36 @@ class QueueInfo:
     workers: int
 
 
+HoldState = Literal["held", "waiting"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldInfo:
+    """A hold as it stands.
+
+    Attributes:
+        id: Its number in this file, never given again.
+        key: The key.
+        slots: How many of its slots.
+        state: ``held``, or ``waiting`` for room.
+        acquired_at: When it took its slots; while it waits, when it joined the line.
+        expires_at: When its TTL ends; None while it waits.
+        holder: Who has it: user@host:pid.
+        label: What for, free text; "" for nothing said.
+        job: The job in whose body it was taken; None outside one.
+    """
+
+    id: int
+    key: str
+    slots: int
+    state: HoldState
+    acquired_at: datetime
+    expires_at: datetime | None
+    holder: str
+    label: str
+    job: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
     """A registered worker process.

@@ -14,9 +14,7 @@ from slotq.parameters import Parameters
 from slotq.store.jobs import UNLIMITED, Terms
 
 if typing.TYPE_CHECKING:
-    import sqlite3
-
-    import aiosqlite
+    from slotq.store.callers import Connection
 
 MOST_PRIORITY: Final = 1_000_000
 MOST_ATTEMPTS: Final = 1_000_000
@@ -45,8 +43,11 @@ class Options(TypedDict, total=False):
       for each attempt, the last for all further ones; or a function that takes the attempts made so
       far and returns such a wait. None, the default, is 1 s doubling to 1 h, shortened by chance by
       up to a half. Decorator only: a worker has both from its own code, the file does not hold them.
-    - connection: enqueue in this connection's open transaction. From then on its automatic
-      checkpoints are off (``wal_autocheckpoint`` 0): the queue folds the log.
+    - connection: enqueue in this connection's open transaction: of sqlite3, or a Connection or
+      Session of SQLAlchemy; for the async twins also of aiosqlite, or an AsyncConnection or
+      AsyncSession. It is best begun by BEGIN IMMEDIATE: a deferred one that has read fails when
+      somebody has written since. From then on the connection's automatic checkpoints are off
+      (``wal_autocheckpoint`` 0): the queue folds the log.
     """
 
     queue: str
@@ -62,7 +63,7 @@ class Options(TypedDict, total=False):
     store_result: bool
     retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
     backoff: backoff.Given | None
-    connection: "sqlite3.Connection | aiosqlite.Connection | None"
+    connection: "Connection | None"
 
 
 class Template:

@@ -9,8 +9,10 @@ from typing import Final
 from slotq import arguments, checks
 from slotq.access import Access, twin
 from slotq.errors import FileReplaced, InvalidValue, JobCancelled, JobFailed
+from slotq.event import EVENT_KINDS, Event, EventKind
+from slotq.frames import HistoryBucket
 from slotq.model import STATES, Job, Key, QueueInfo, Reason, State, Stats, WorkerInfo
-from slotq.store import due, reads, reasons
+from slotq.store import due, events, history, reads, reasons
 
 # How often somebody who waits for a job looks at it: soon at first, then less often.
 FIRST_LOOK_S: Final = 0.001
@@ -146,6 +148,7 @@ class Overview(Access):
         """
         checks.choice("sort", sort, reads.KEY_SORTS)
         most = checks.integer("limit", limit, 1, arguments.MOST)
+        self._handle_due()
         return self._read(
             lambda reader: reads.keys(reader, sort=sort, limit=most, now=self.now_ms())
         )
@@ -157,6 +160,57 @@ class Overview(Access):
     def workers(self) -> list[WorkerInfo]:
         """Return every registered worker."""
         return self._read(reads.workers)
+
+    def events(
+        self, *, limit: int = 100, after: int = 0, kind: EventKind | None = None
+    ) -> list[Event]:
+        """Return what happened to the file, the newest last: edits, pauses, lost leases and more.
+
+        The newest 10,000 events are kept. To follow them, ask again with the ``id`` of the last one
+        as ``after``.
+
+        Args:
+            limit: Most events to return, 1 to 1,000,000.
+            after: Only those after the event with this id, from there on; 0 for the newest ones.
+            kind: Only events of this kind; see ``Event``.
+        """
+        most = checks.integer("limit", limit, 1, arguments.MOST)
+        start = checks.integer("after", after, 0, arguments.LARGEST_ID)
+        if kind is not None:
+            checks.choice("kind", kind, EVENT_KINDS)
+        return self._read(
+            lambda reader: events.list_events(reader, limit=most, after=start, kind=kind)
+        )
+
+    def history(
+        self, *, key: str | None = None, queue: str | None = None, since: datetime | None = None
+    ) -> list[HistoryBucket]:
+        """Return what happened in the last hours, in spans of time; the oldest first.
+
+        Workers count it in memory and write it about once a second, with what they write anyway:
+        a worker that is killed takes up to a second of it along. A span in which nothing happened
+        and nobody looked is left out. Queues have spans of 10 s, kept for two hours, at most 1,000
+        queues in each; keys have spans of 60 s, kept for an hour, at most 10,000 keys in each.
+        What is beyond is left out.
+
+        Args:
+            key: Only jobs of this key.
+            queue: Only jobs of this queue; without key and queue, those of all queues together.
+            since: The span of this instant is the first, an aware datetime; None for all.
+
+        Raises:
+            InvalidValue: Both a key and a queue are given, or one is no such thing.
+        """
+        if key is not None and queue is not None:
+            raise InvalidValue(name="queue", problem="goes without a key", value=queue)
+        kind: history.Kind = "queue" if key is None else "key"
+        name = None if queue is None else checks.text("queue", queue)
+        if key is not None:
+            name = checks.key("key", key)
+            if not name:
+                raise InvalidValue(name="key", problem="must be a key, not none", value=key)
+        first = 0 if since is None else checks.instant_ms("since", since)
+        return self._read(lambda reader: history.read(reader, kind, name, first, self.now_ms()))
 
     def stats(self) -> Stats:
         """Return the whole file in numbers."""
@@ -197,6 +251,8 @@ class Overview(Access):
     akeys = twin(keys)
     aqueues = twin(queues)
     aworkers = twin(workers)
+    aevents = twin(events)
+    ahistory = twin(history)
     astats = twin(stats)
 
     def _look(self, job_id: int) -> Job:

@@ -6,14 +6,13 @@ from datetime import timedelta
 
 from slotq import arguments
 from slotq.access import Access, twin
+from slotq.errors import InvalidValue
 from slotq.model import Limit, Window
 from slotq.store import limits
 from slotq.store.limits import UNSET, Unset
 
 if typing.TYPE_CHECKING:
-    import sqlite3
-
-    import aiosqlite
+    from slotq.store.callers import Connection
 
 
 class LimitHidden(UserWarning):
@@ -34,7 +33,8 @@ class Policies(Access):
         timezone: str | Unset | None = UNSET,
         name: str = "",
         updated_by: str | None = None,
-        connection: "sqlite3.Connection | aiosqlite.Connection | None" = None,
+        if_version: int | None = None,
+        connection: "Connection | None" = None,
     ) -> Limit:
         r"""Set a limit of a key, of every key that a pattern matches, each on its own, or of a queue.
 
@@ -54,11 +54,14 @@ class Policies(Access):
             name: Tells several limits of one key apart; of different names all must have room, of
                 one name only the most specific counts.
             updated_by: Who sets it, for others to see; None for user@process.
+            if_version: Set it only if it has this version, 0 only if there is none; None in any
+                case. A limit that was cleared and set again counts from 1.
             connection: Set it in this connection's open transaction.
 
         A part left out keeps its value, None removes it.
 
         Raises:
+            EditConflict: It has another version: somebody else was faster.
             InvalidValue: A value is out of its range, the limit would have no part, or not exactly
                 one of ``key`` and ``queue`` was given.
             QueueBusy: Others kept the file locked for too long.
@@ -75,8 +78,10 @@ class Policies(Access):
             window=window,
             timezone=timezone,
         )
-        by = arguments.editor(updated_by)
-        limit, hidden = self._write(lambda tx: limits.set_limit(tx, target, change, by), connection)
+        by, version = arguments.editor(updated_by), arguments.version(if_version)
+        limit, hidden = self._write(
+            lambda tx: limits.set_limit(tx, target, change, by, if_version=version), connection
+        )
         for warning in hidden:
             warnings.warn(warning, LimitHidden, stacklevel=2)
         return limit
@@ -87,7 +92,9 @@ class Policies(Access):
         *,
         queue: str | None = None,
         name: str | None = None,
-        connection: "sqlite3.Connection | aiosqlite.Connection | None" = None,
+        updated_by: str | None = None,
+        if_version: int | None = None,
+        connection: "Connection | None" = None,
     ) -> int:
         """Remove limits of a key, a pattern or a queue; what runs goes on.
 
@@ -95,19 +102,31 @@ class Policies(Access):
             key: As in ``set_limit``.
             queue: Or the name of a queue.
             name: Which one; None for all of this key, pattern or queue.
+            updated_by: Who clears it, for others to see; None for user@process.
+            if_version: Clear it only if it has this version, 0 only if there is none; None in any
+                case. Needs ``name``, which is "" for a limit without one.
             connection: Clear it in this connection's open transaction.
 
         Returns:
             How many there were; 0 is no error.
 
         Raises:
-            InvalidValue: A value is not valid, or not exactly one of ``key`` and ``queue`` was given.
+            EditConflict: It has another version: somebody else was faster.
+            InvalidValue: A value is not valid, ``if_version`` comes without ``name``, or not exactly
+                one of ``key`` and ``queue`` was given.
             QueueBusy: Others kept the file locked for too long.
             StoreError: The file cannot be used.
         """
         target = arguments.target(key, queue, "" if name is None else name)
         every = name is None
-        return self._write(lambda tx: limits.clear_limit(tx, target, every_name=every), connection)
+        by, version = arguments.editor(updated_by), arguments.version(if_version)
+        if every and version is not None:
+            problem = 'needs name: a version is that of one limit; give "" for one without a name'
+            raise InvalidValue(name="if_version", problem=problem)
+        return self._write(
+            lambda tx: limits.clear_limit(tx, target, every_name=every, by=by, if_version=version),
+            connection,
+        )
 
     def limits(self) -> list[Limit]:
         """Return every limit."""

@@ -2,12 +2,13 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from slotq.alive import Alive, Grave, graves
 from slotq.errors import SlotqError, StoreError
 from slotq.jobqueue import Queue
-from slotq.store import workers
+from slotq.store import holds, workers
 from slotq.store.transaction import Tx
 from slotq.store.workers import Registration
 from slotq.wake import Bell, sweep
@@ -36,7 +37,7 @@ class Presence:
         self._bell: Bell | None = None
         self._alive: Alive | None = None
         self._graves: list[Grave] = []
-        self._buried: set[int] = set()
+        self._buried: set[str] = set()
         self._next_graves_s = 0.0
         self.worker_id = 0
 
@@ -53,7 +54,7 @@ class Presence:
                 workers.drop_gone(tx)
                 worker_id = workers.register(tx, self._registration)
                 try:
-                    alive = Alive(self._database.directory, worker_id)
+                    alive = Alive(self._database.directory, str(worker_id))
                 except OSError as error:
                     raise self._refused("the lock that tells that a worker lives", error) from error
         except BaseException:
@@ -110,6 +111,10 @@ class Presence:
         """Wake the other idle workers of the file."""
         self._ringer.ring(but=self._bell)
 
+    def ring_waiting(self, bells: Sequence[str]) -> None:
+        """Wake those who wait for room."""
+        self._ringer.ring_waiting(bells)
+
     def ring_here(self) -> None:
         """Wake the other idle workers that share this process's connection."""
         self._ringer.ring_here(but=self._bell)
@@ -117,28 +122,36 @@ class Presence:
     # The dead
 
     def finds_graves(self) -> bool:
-        """Look for dead workers from time to time; tell whether there are any to bury."""
+        """Look for the dead from time to time; tell whether there are any to bury."""
         if time.monotonic() >= self._next_graves_s:
             self._next_graves_s = time.monotonic() + GRAVES_EVERY_S
-            known = {self.worker_id, *self._buried, *(grave.worker_id for grave in self._graves)}
+            known = {str(self.worker_id), *self._buried, *(grave.name for grave in self._graves)}
             self._graves += graves(self._database.directory, but=known)
         return bool(self._graves)
 
     def bury(self, tx: Tx) -> None:
-        """Have what the dead ran taken back in this transaction, when what is due is handled."""
+        """Have what the dead had taken back in this transaction, when what is due is handled."""
         for grave in self._graves:
-            if grave.stands():
-                workers.bury(tx, grave.worker_id)
+            if grave.name.isdecimal() and grave.stands():
+                workers.bury(tx, int(grave.name))
+            else:
+                holds.bury(tx, grave.name)
 
     def clear_graves(self, *, buried: bool) -> bool:
         """Let go of what was found; return whether there was anything."""
         found, self._graves = self._graves, []
         for grave in found:
             if buried:
-                logger.warning("worker %d is dead: its jobs are taken back", grave.worker_id)
+                self._tell_dead(grave.name)
             if not grave.close(remove=buried) and buried:
-                self._buried.add(grave.worker_id)  # its file is not ours to remove
+                self._buried.add(grave.name)  # its file is not ours to remove
         return bool(found)
+
+    def _tell_dead(self, name: str) -> None:
+        if name.isdecimal():
+            logger.warning("worker %s is dead: its jobs are taken back", name)
+        else:  # any program that held something and has ended; mostly it has given all back
+            logger.debug("process %s is gone: its holds are taken back", name)
 
     def _refused(self, what: str, error: OSError) -> StoreError:
         return StoreError(

@@ -194,6 +194,7 @@ class Shift:
         heartbeat.start()
         try:
             self._turns.run()
+            self._turns.tally.leave(self._queue.database)
             if self._turns.abandoned and self._end_process is not None:
                 self._turns.presence.vanish()
                 self._end_process()

@@ -18,11 +18,12 @@ from slotq.jobqueue import Queue
 from slotq.model import State
 from slotq.presence import Presence
 from slotq.report import Known, Report
-from slotq.store import due, leases, workers
+from slotq.store import due, holds, leases, workers
 from slotq.store.claims import UNKNOWN_BATCH, Claim, Claimer, claim
 from slotq.store.leases import End, HandBack, Lease
 from slotq.store.transaction import Tx
 from slotq.store.workers import Registration
+from slotq.tally import Tally
 
 logger = logging.getLogger("slotq.worker")
 
@@ -92,6 +93,7 @@ class Turns:
 
     Attributes:
         presence: The worker in the file.
+        tally: What it counts for charts.
         abandoned: How many jobs were handed back while their bodies went on.
     """
 
@@ -124,6 +126,7 @@ class Turns:
         self._next_progress_s = 0.0
         self._last_now = 0
         self.presence = Presence(queue, registration)
+        self.tally = Tally()
         self.abandoned = 0
 
     def register(self) -> bool:
@@ -228,17 +231,21 @@ class Turns:
                 is_idle = free == self._registration.slots and not claims and not more
                 is_done = is_idle and self._burst and not workers.has_work(tx, claimer.queues)
                 now = tx.now
+                bells = holds.bells(tx)
                 if self._abandoning and len(self._running) == len(ended):
                     workers.drop(tx, self.presence.worker_id)  # with the last of its jobs
                 # While nobody else can write: a heartbeat would take an end just written for a loss.
                 for outcome in ended:
                     del self._running[outcome.run.lease]
+                self.tally.write(tx)
         except BaseException:
             self._running.update((outcome.run.lease, outcome.run) for outcome in ended)
             self.presence.clear_graves(buried=False)
             raise
         has_buried = self.presence.clear_graves(buried=True)
+        self.tally.add(now, claims, zip(ended, states, strict=True))
         self._settle(claims, ended, states)
+        self.presence.ring_waiting(bells)
         if has_buried or (ended and (is_full or self._registration.queues is not None)):
             # Room that this turn made and this worker cannot fill; another may.
             self.presence.ring()
@@ -246,11 +253,12 @@ class Turns:
             # No foreign commit to a worker that shares our connection, so it would not see it: it
             # must plan anew, or a burst must end.
             self.presence.ring_here()
+        self.tally.look(self._database)
         if is_done:
             return None
         if more or 0 < len(claims) == want < free:
             return Pause(now, now, None)
-        return Pause(now, until, None if is_full else version)
+        return Pause(now, self.tally.until(until), None if is_full else version)
 
     def _take_outcomes(self, ended: list[Outcome]) -> None:
         """Move what was handed in to what the next turn writes: one end a run, the first."""
@@ -304,7 +312,7 @@ class Turns:
                 self._report.ended(outcome.run, outcome.end, state)
         if not claims:
             return
-        runs = [Run(each, self._note) for each in claims]
+        runs = [Run(each, self._database.real, self._note) for each in claims]
         self._running.update((run.lease, run) for run in runs)
         if self._left is not None:
             self._left -= len(runs)

@@ -15,13 +15,17 @@ import stat
 import threading
 import time
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 logger = logging.getLogger("slotq.wake")
 
 PREFIX: Final = "wake-"
+WAITING: Final = "room-"
+"""What the pipes of those begin with who wait for room, and whom not every commit wakes."""
 HIDDEN: Final = "new-"
+PREFIXES: Final = (PREFIX, WAITING, HIDDEN)
 # A folder's time of change ticks every few milliseconds: a listing this close to one may be old.
 SETTLED_NS: Final = 50_000_000
 # A FIFO that nobody reads is removed once it is this old; its worker opens it at once.
@@ -33,14 +37,14 @@ _ringers: "weakref.WeakSet[Ringer]" = weakref.WeakSet()
 
 
 class Bell:
-    """One worker's FIFO.
+    """The FIFO of one worker, or of one who waits for room.
 
     Attributes:
         name: Its file's name.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    def __init__(self, directory: Path, *, prefix: str = PREFIX) -> None:
+        self.name = f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
         self._path = directory / self.name
         hidden = directory / f"{HIDDEN}{self.name}"
         os.mkfifo(hidden, 0o666)
@@ -65,6 +69,10 @@ class Bell:
             while len(os.read(self._fd, 65_536)) == 65_536:  # noqa: PLR2004
                 pass
         return True
+
+    def fileno(self) -> int:
+        """Return the pipe, for an event loop to look at."""
+        return self._fd
 
     def ring(self) -> None:
         """Wake whoever waits; from any thread, also when it is closed by now."""
@@ -140,6 +148,18 @@ class Ringer:
                 if events.get(fd, 0) & GONE or not _write(fd):
                     self._drop(name)
 
+    def ring_waiting(self, names: Iterable[str]) -> None:
+        """Wake those who wait for room, by the names of their pipes."""
+        for name in names:
+            # It comes from the file, which anybody may have written to.
+            if not name.startswith(WAITING) or "/" in name:
+                continue
+            with contextlib.suppress(OSError):  # they look for themselves
+                fd = _open(os.path.join(self._directory, name))  # noqa: PTH118
+                if fd is not None:
+                    _write(fd)
+                    os.close(fd)
+
     def close(self) -> None:
         """Let go of the pipes."""
         with self._lock:
@@ -184,7 +204,7 @@ class Ringer:
 
 def sweep(directory: Path) -> None:
     """Remove what workers that died left behind."""
-    for path in (*directory.glob(f"{PREFIX}*"), *directory.glob(f"{HIDDEN}*")):
+    for path in (file for prefix in PREFIXES for file in directory.glob(f"{prefix}*")):
         # Gone already, or another user's in a folder that only its owner may clear.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             found = path.stat()

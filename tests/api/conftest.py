@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq import Queue
+from slotq import Queue, Watcher, open_reader
 from slotq.testing import ManualClock
 
 
@@ -18,3 +18,10 @@ def clock() -> ManualClock:
 def queue(tmp_path: Path, clock: ManualClock) -> Iterator[Queue]:
     with Queue(tmp_path / "jobs.db", clock=clock) as made:
         yield made
+
+
+@pytest.fixture
+def reader(queue: Queue, clock: ManualClock) -> Iterator[Watcher]:
+    queue.stats()  # makes the file
+    with open_reader(queue.path, clock=clock) as opened:
+        yield opened

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slotq
-from slotq import InvalidValue, JobNotFound, Queue, Worker
+from slotq import HoldExpired, InvalidValue, JobNotFound, LimitExceeded, Queue, Worker
 from slotq.testing import ManualClock
 from support.wrongly import wrongly
 
@@ -120,6 +120,35 @@ def calls(queue: Queue) -> dict[str, Callable[[object], object]]:
     made["key kind"] = lambda value: wrongly(slotq.key)(value, 1)
     made["key id"] = lambda value: wrongly(slotq.key)("w", value)
     made["key action"] = lambda value: wrongly(slotq.key)("w", 1, action=value)
+    return made | calls_for_holds(queue)
+
+
+def calls_for_holds(queue: Queue) -> dict[str, Callable[[object], object]]:
+    """Return the places of the verbs of holds that take a value."""
+    queue.hold("h").acquire().release()  # from now on the file knows its key
+
+    def hold(name: str, value: object) -> None:
+        with wrongly(queue.hold)(**{"key": "h", name: value}):
+            assert queue.holds(limit=1_000_000)
+
+    def extend(value: object) -> None:
+        with queue.hold("h") as taken:
+            wrongly(taken.extend)(value)
+
+    def listed(name: str, value: object) -> object:
+        return wrongly(queue.holds)(**{name: value})
+
+    def taken_back(value: object) -> object:
+        return wrongly(queue.release_hold)(10**9, updated_by=value)
+
+    made: dict[str, Callable[[object], object]] = {}
+    for name in ("key", "ttl", "wait", "slots", "max_running", "label", "connection"):
+        made[f"hold {name}"] = functools.partial(hold, name)
+    for name in ("key", "limit", "after"):
+        made[f"holds {name}"] = functools.partial(listed, name)
+    made["extend seconds"] = extend
+    made["release_hold"] = wrongly(queue.release_hold)
+    made["release_hold updated_by"] = taken_back
     return made
 
 
@@ -130,7 +159,7 @@ def attempt(call: Callable[[object], object], value: object) -> bool:
         call(value)
     except InvalidValue as error:
         refused = error
-    except (JobNotFound, TimeoutError):
+    except (HoldExpired, JobNotFound, TimeoutError):
         pass
     if refused is not None:
         text = str(refused)
@@ -222,6 +251,11 @@ def test_an_odd_key_comes_back_byte_for_byte(works: Queue, key: str) -> None:
     assert works.key(key).key == key
     assert works.key(key).waiting == 3
     assert key in {found.key for found in works.keys(sort="key")}
+    with works.hold(key), pytest.raises(LimitExceeded) as caught:
+        assert [info.key for info in works.holds(key=key)] == [key]
+        works.hold(key).acquire()
+    assert (caught.value.key, caught.value.limit) == (key, limit)
+    works.hold(other).acquire().release()
     assert works.clear_limit(limit.key) == 1
     assert works.cancel(by_option.id)
 
@@ -229,13 +263,17 @@ def test_an_odd_key_comes_back_byte_for_byte(works: Queue, key: str) -> None:
 def test_an_odd_key_is_refused_alike_by_every_verb(queue: Queue) -> None:
     """Field case 44: what one entry point refuses, every other refuses too."""
     queue.task(name="echo")(echo)
-    verbs = ("enqueue key", "options key", "jobs key", "key", "set_limit key", "clear_limit key")
+    verbs = (
+        "enqueue key", "options key", "jobs key", "key", "set_limit key", "clear_limit key",
+        "hold key", "holds key",
+    )  # fmt: skip
     for value in KEYS:
         places = calls(queue)
         answers = {name: attempt(places[name], value) for name in verbs}
         # None and "" are no key for a job, and nothing to look at or to limit.
         if value is None or value == "":
-            assert not any(answers[name] for name in ("key", "set_limit key", "clear_limit key"))
+            no_key = ("key", "set_limit key", "clear_limit key", "hold key")
+            assert not any(answers[name] for name in no_key)
         elif value == "k" * 10_000 or value in ALLOWED_KEYS:
             assert len(set(answers.values())) == 1, (value, answers)
         else:

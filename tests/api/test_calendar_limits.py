@@ -7,7 +7,8 @@ import pytest
 
 from slotq import InvalidValue, Limit, Queue
 from slotq.testing import ManualClock
-from support.starting import finish, start, started
+from support.starting import started
+from support.windows import at, enqueue, run
 from support.wrongly import wrongly
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -15,22 +16,6 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 def calendar(limit: Limit) -> tuple[object, str | None]:
     return limit.window, limit.timezone
-
-
-def at(clock: ManualClock, instant: datetime) -> None:
-    clock.set(int(instant.timestamp() * 1000))
-
-
-def enqueue(queue: Queue, count: int) -> None:
-    for _ in range(count):
-        queue.enqueue("t", key="k")
-
-
-def run(queue: Queue) -> int:
-    """Start all that can start, end it, and return how many there were."""
-    running = start(queue, 99)
-    finish(queue, *running)
-    return len(running)
 
 
 def test_a_day_begins_at_midnight_of_its_zone(queue: Queue, clock: ManualClock) -> None:

@@ -125,9 +125,9 @@ def test_a_row_factory_and_a_text_factory_of_the_caller_s_stay(
 
 @pytest.mark.parametrize("wrong", [7, "jobs.db", object()])
 async def test_what_is_no_connection_is_refused(queue: Queue, wrong: object) -> None:
-    with pytest.raises(InvalidValue, match=r"connection must be a sqlite3\.Connection or an aio"):
+    with pytest.raises(InvalidValue, match=r"connection must be a sqlite3\.Connection, an aio"):
         wrongly(queue.enqueue)("n", connection=wrong)
-    with pytest.raises(InvalidValue, match=r"connection must be a sqlite3\.Connection or an aio"):
+    with pytest.raises(InvalidValue, match=r"connection must be a sqlite3\.Connection, an aio"):
         await wrongly(queue.aenqueue)("n", connection=wrong)
     assert queue.jobs() == []
 

@@ -18,7 +18,8 @@ from support.procs import auntil
 
 VALUES = {
     slotq.Bulk, slotq.Job, slotq.Limit, slotq.Key, slotq.QueueInfo, slotq.Reason, slotq.Stats,
-    slotq.WorkerInfo,
+    slotq.WorkerInfo, slotq.Event, slotq.LimitDifference, slotq.LimitTerms,
+    slotq.HistoryBucket, slotq.KeyRow, slotq.Snapshot, slotq.Totals,
 }  # fmt: skip
 
 
@@ -74,9 +75,16 @@ def values(queue: Queue) -> Iterator[object]:
     yield queue.job(1)
     yield queue.jobs()[0]
     yield queue.limits()[0]
+    yield queue.events()[-1]
+    yield from queue.declare_limits({"new": {"max_running": 1}})
+    yield queue.declared_limits[0]
     yield queue.key("tenant:acme")
     yield queue.queues()[0]
     yield queue.stats()
+    yield queue.history()[0]
+    with slotq.open_reader(queue.path, clock=queue.database.clock) as reader:
+        yield (frame := reader.snapshot())
+        yield from (frame.totals, frame.keys[0])
     yield from queue.why(2)
     yield queue.cancel_many([2, 99])
 

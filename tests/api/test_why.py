@@ -8,7 +8,7 @@ import pytest
 from slotq import InvalidValue, JobNotFound, Queue, Reason
 from slotq.store import claims
 from slotq.testing import ManualClock
-from support.starting import LEASE_MS, finish, held, pause, registered, start, started
+from support.starting import LEASE_MS, finish, held, registered, start, started
 from support.wrongly import wrongly
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,11 +42,11 @@ def listed(reason: Reason, name: str) -> list[dict[str, object]]:
 
 def test_a_paused_key_and_a_paused_queue_are_two_reasons(queue: Queue) -> None:
     job_id = enqueue(queue)
-    pause(queue, key="k")
+    queue.pause(key="k")
     assert only(queue, job_id) == Reason(
         kind="paused", text="key k is paused", until=None, data={"key": "k"}
     )
-    pause(queue, name="default")
+    queue.pause(queue="default")
     assert [reason.data for reason in queue.why(job_id)] == [{"queue": "default"}, {"key": "k"}]
 
 
@@ -268,7 +268,7 @@ def test_all_reasons_are_given_in_the_order_of_the_list(queue: Queue) -> None:
     held(queue, "k", 1, START + LEASE, state="waiting")
     own = queue.enqueue("u", key="k", max_running=1)
     last = queue.enqueue("u", key="k", max_running=1)
-    pause(queue, key="k")
+    queue.pause(key="k")
     full = ["paused", "unknown task", "window", "slots", "own slots", "queue slots", "held up"]
     assert kinds(queue, own.id) == full
     slots = queue.why(own.id)[full.index("slots")]
@@ -301,7 +301,7 @@ def test_the_job_of_a_dead_worker_no_longer_runs(queue: Queue, clock: ManualCloc
 
 def test_names_from_elsewhere_are_shown_as_one_visible_line(queue: Queue) -> None:
     job = queue.enqueue("t", key="a\nb\x1b[2J" + "x" * 500)
-    pause(queue, key=str(job.key))
+    queue.pause(key=str(job.key))
     (reason,) = queue.why(job.id)
     assert reason.text.startswith(r"key a b\x1b[2Jxxx")
     assert len(reason.text) < 120

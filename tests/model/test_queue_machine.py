@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
-    RuleBasedStateMachine,
     initialize,
     invariant,
     multiple,
@@ -28,12 +27,11 @@ from slotq.model import ORDERS, Order
 from slotq.store import claims
 from slotq.store.claims import Claim
 from slotq.store.limits import UNSET, Span, Unset
+from support.hold_machine import KEYS, HoldMachine
 from support.reference import KEYED_FLOOR
 from support.twin import ENDS, LEASE_MS, STRANGE, TASK, End, Twin
 from support.twin_core import scratch
 
-# A plain key, one that is a pattern to the careless eye, and one of another kind.
-KEYS = st.sampled_from(["t:1", "t:*", "u:1"])
 SUBJECTS = st.sampled_from(["t:1", r"t:\*", "t:*", "*:1", "*"])
 NAMES = st.sampled_from(["", "", "n"])
 QUEUES = st.sampled_from(["a", "b"])
@@ -51,7 +49,7 @@ EDGES_MS = (1, 999, 1_000, 1_001, LEASE_MS - 1, LEASE_MS, WINDOW_MS - 1, WINDOW_
 STEPS_BACK_MS = (-1, -500, -999)
 BEGINNING_MS = 1_772_949_600_000  # an hour before clocks go forward in New York
 
-EXAMPLES = 80
+EXAMPLES = 140
 # What happens in so many examples at least once, whatever the dice say.
 HAPPENS = {
     "end of a lost lease",
@@ -62,6 +60,13 @@ HAPPENS = {
     "hold served",
     "hold refused",
     "hold ended",
+    "hold of more than ever",
+    "hold refused: max_running",
+    "hold taken back",
+    "holder buried",
+    "told that the limit has shrunk",
+    "wait was in vain",
+    "waits behind another",
     "stepped back",
     "time stood still",
     "expired",
@@ -75,15 +80,14 @@ HAPPENS = {
 }
 
 
-class QueueMachine(RuleBasedStateMachine):
+class QueueMachine(HoldMachine):
     """The queue, step by step."""
 
     floor: ClassVar[int] = KEYED_FLOOR
     seen: ClassVar[Counter[str]] = Counter()
 
     jobs: Bundle[int] = Bundle("jobs")
-    claims: Bundle[Claim] = Bundle("claims")
-    holds: Bundle[int] = Bundle("holds")
+    claims = HoldMachine.claims
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,6 +236,10 @@ class QueueMachine(RuleBasedStateMachine):
         return multiple(*self.twin.run_dry(*keys, order=order))
 
     @rule(target=claims, order=st.sampled_from(ORDERS))
+    def pass_over(self, order: Order) -> MultipleResults[Claim]:
+        return multiple(*self.twin.pass_over("t:1", "u:1", order))
+
+    @rule(target=claims, order=st.sampled_from(ORDERS))
     def lapse(self, order: Order) -> MultipleResults[Claim]:
         return multiple(*self.twin.lapse(order))
 
@@ -306,41 +314,6 @@ class QueueMachine(RuleBasedStateMachine):
     def pause_queue(self, queue: str, on: bool) -> None:
         self.twin.pause_queue(queue, on=on)
 
-    # Holds.
-
-    @rule(target=holds, key=KEYS, slots=st.sampled_from([1, 1, 2]), wait=st.booleans())
-    def hold(self, key: str, slots: int, wait: bool) -> MultipleResults[int]:
-        return _some(self.twin.hold(key, slots, wait=wait))
-
-    @rule(target=holds, key=KEYS, slots=st.sampled_from([1, 16]))
-    def hold_by_hand(self, key: str, slots: int) -> int:
-        return self.twin.hold_by_hand(key, slots)
-
-    @rule(target=holds, key=KEYS)
-    def wait_and_be_served(self, key: str) -> MultipleResults[int]:
-        return _some(self.twin.wait_and_be_served(key))
-
-    @rule(
-        target=holds,
-        key=KEYS,
-        slots=st.sampled_from([1, 16]),
-        after_ms=st.sampled_from([-300, 700]),
-    )
-    def start_twice(self, key: str, slots: int, after_ms: int) -> MultipleResults[int]:
-        return multiple(*self.twin.start_twice(key, slots, after_ms=after_ms))
-
-    @rule(hold=holds)
-    def poll_hold(self, hold: int) -> None:
-        self.twin.poll_hold(hold)
-
-    @rule(hold=holds, ms=st.sampled_from([1, 5_000]))
-    def extend_hold(self, hold: int, ms: int) -> None:
-        self.twin.extend_hold(hold, ms)
-
-    @rule(hold=holds)
-    def release_hold(self, hold: int) -> None:
-        self.twin.release_hold(hold)
-
     # What else may come.
 
     @rule(key=KEYS | st.just("t:never seen"))
@@ -370,10 +343,6 @@ class LowFloorMachine(QueueMachine):
 
     floor = 3
     seen: ClassVar[Counter[str]] = Counter()
-
-
-def _some(hold: int | None) -> MultipleResults[int]:
-    return multiple(*[] if hold is None else [hold])
 
 
 # Time enough for hypothesis to find the shortest story of a failure.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.store import claims
+from slotq.store import claims, due
 from support.program import THEMES, Program
 from support.reference import KEYED_FLOOR
 
@@ -17,23 +17,36 @@ STEPS = 300
 HAPPENS = {
     "a limit over another",
     "a window edited",
+    "bell rung",
     "dedupe found",
     "end of a lost lease",
     "expired",
     "fair pick checked",
     "fair: fewer running decided",
+    "extended late",
     "hold ended",
+    "hold of more than ever",
     "hold refused",
+    "hold refused: max_running",
+    "hold refused: max_starts",
+    "hold refused: own cap",
+    "hold refused: paused",
+    "hold refused: queued",
+    "hold refused: the job has them itself",
     "hold served",
+    "hold taken back",
+    "holder buried",
     "keyed floor",
     "keys pruned",
     "lowered below what runs",
     "marks forgotten",
     "offers of several queues",
+    "place in line lost",
     "pruned",
     "put back again",
     "put back: another worker knows it",
     "reaped",
+    "released late",
     "renewal of a lost lease",
     "renewed after the lapse",
     "retry refused: dedupe",
@@ -42,7 +55,10 @@ HAPPENS = {
     "running job deleted by hand",
     "stepped back",
     "time stood still",
+    "told that the limit has shrunk",
+    "wait was in vain",
     "waiting hold gone",
+    "waits behind another",
     "window opened",
 }
 
@@ -69,8 +85,18 @@ def test_random_programs_do_what_the_model_does(
     floor: int, scratch_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "KEYED_FLOOR", floor)
-    seen = run(scratch_folder, range(18, 36), floor=floor, steps=STEPS)
+    seen = run(scratch_folder, range(42, 66), floor=floor, steps=STEPS)
     assert {what for what in HAPPENS if seen[what] == 0} == set()
+
+
+def test_holds_are_right_however_little_of_what_is_due_is_handled_at_a_time(
+    scratch_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due.handle_due, "__kwdefaults__", {"batch": 1})
+    first = THEMES.index("holds")
+    seeds = range(first, first + 6 * len(THEMES), len(THEMES))
+    seen = run(scratch_folder, seeds, floor=KEYED_FLOOR, steps=STEPS)
+    assert seen["hold refused"]
 
 
 @pytest.mark.soak

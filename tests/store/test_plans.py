@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from slotq.store import migrate, queries, statements
+from slotq.store import history_statements, hold_statements, migrate, queries, statements
 
 STATEMENTS = {
     name: sql
-    for module in (statements, queries)
+    for module in (statements, queries, hold_statements, history_statements)
     for name, sql in vars(module).items()
     if isinstance(sql, str) and re.match("[A-Z]", name)
 }
@@ -23,8 +23,11 @@ COLD = {
     "COUNT_FINISHED",
     "HIDDEN_LIMITS",
     "HIDDEN_PARTS",
+    "HISTORY_OF_KEY",
+    "HISTORY_OF_QUEUE",
     "KEY_COUNTS",
     "LIMITS_FOR",
+    "LIST_HOLDS",
     "LIST_JOBS_RUNNING",
     "LIST_KEYS",
     "LIST_LIMITS",
@@ -32,6 +35,8 @@ COLD = {
     "LIST_WORKERS",
     "OLDEST_OF_KEY",
     "QUEUE_NAMES",
+    "SLOT_ENDS",
+    "WAITING_BY_QUEUE",
 }
 # Triggers of edits, and of a clock that was set back: they touch whatever the edit means.
 EDITS = {"slotq_limit_new_pattern", "slotq_order_wanted", "slotq_clock_back"}

@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from slotq.store import migrate, queries, statements
+from slotq.store import (
+    frame_queries,
+    history_statements,
+    hold_statements,
+    migrate,
+    queries,
+    statements,
+)
+
+MODULES = (statements, queries, hold_statements, history_statements, frame_queries)
+FILES = {f"{module.__name__.rpartition('.')[2]}.py" for module in MODULES}
 
 ROOT = Path(__file__).resolve().parents[2]
 STATEMENTS = {
     name: sql
-    for module in (statements, queries)
+    for module in MODULES
     for name, sql in vars(module).items()
     if isinstance(sql, str) and re.match("[A-Z]", name)
 }
@@ -39,9 +49,7 @@ def test_it_prepares(schema: sqlite3.Connection, name: str) -> None:
 
 def test_each_is_used() -> None:
     code = "".join(
-        path.read_text("utf-8")
-        for path in (ROOT / "queue").rglob("*.py")
-        if path.name not in {"statements.py", "queries.py"}
+        path.read_text("utf-8") for path in (ROOT / "queue").rglob("*.py") if path.name not in FILES
     )
     assert [name for name in STATEMENTS if f".{name}" not in code] == []
 
@@ -56,4 +64,4 @@ def test_no_sql_is_anywhere_else_in_the_store() -> None:
         for path in (ROOT / "queue" / "slotq" / "store").glob("*.py")
         if words.search(path.read_text("utf-8"))
     }
-    assert found == {"statements.py", "queries.py", "migrate.py"}
+    assert found == FILES | {"migrate.py"}

@@ -85,11 +85,25 @@ def _holds(rows: Rows, model: Reference) -> None:
             row.since,
             row.until,
             row.ttl_ms,
+            None if row.cap == UNLIMITED else row.cap,
+            *row[-4:],
         )
         for row in rows.holds
     }
     assert stored == {
-        hold.id: (hold.key, hold.slots, hold.held, hold.since, hold.until, hold.ttl_ms)
+        hold.id: (
+            hold.key,
+            hold.slots,
+            hold.held,
+            hold.since,
+            hold.until,
+            hold.ttl_ms,
+            hold.cap,
+            hold.job,
+            hold.process,
+            hold.ticket,
+            hold.bell,
+        )
         for hold in model.holds.values()
     }
 

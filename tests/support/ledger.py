@@ -1,6 +1,7 @@
 """A ledger that triggers keep inside a queue file: starts, ends and limits in commit order.
 
-It sees what the file sees, whatever process or thread wrote it, and nothing else: no clock of
+A hold of one slot stands in it like a job, by its negative number: enqueued when it comes into the
+line or is taken, started when it has its slot, ended when its row goes. It sees what the file sees, whatever process or thread wrote it, and nothing else: no clock of
 another host, no moment between a commit and the line that tells of it.
 """
 
@@ -31,6 +32,22 @@ END;
 CREATE TRIGGER ledger_cancelled AFTER UPDATE OF state ON slotq_jobs
 WHEN OLD.state <> 'running' AND NEW.state = 'cancelled' BEGIN
   INSERT INTO ledger (kind, at, job, is_final) VALUES ('end', NEW.finished_at, NEW.id, 1);
+END;
+CREATE TRIGGER ledger_hold_new AFTER INSERT ON slotq_holds BEGIN
+  INSERT INTO ledger (kind, at, job, key)
+    SELECT 'enqueued', NEW.since, -NEW.id, key FROM slotq_keys WHERE id = NEW.key_id;
+  INSERT INTO ledger (kind, at, job, key)
+    SELECT 'start', NEW.since, -NEW.id, key FROM slotq_keys
+    WHERE id = NEW.key_id AND NEW.state = 'held';
+END;
+CREATE TRIGGER ledger_hold_start AFTER UPDATE OF state ON slotq_holds
+WHEN NEW.state = 'held' AND OLD.state <> 'held' BEGIN
+  INSERT INTO ledger (kind, at, job, key)
+    SELECT 'start', NEW.since, -NEW.id, key FROM slotq_keys WHERE id = NEW.key_id;
+END;
+CREATE TRIGGER ledger_hold_end AFTER DELETE ON slotq_holds BEGIN
+  INSERT INTO ledger (kind, at, job, is_final)
+    VALUES ('end', round((julianday('now') - 2440587.5) * 86400000), -OLD.id, 1);
 END;
 CREATE TRIGGER ledger_limit_new AFTER INSERT ON slotq_limits WHEN NEW.kind = 'key' BEGIN
   INSERT INTO ledger (kind, at, key, max_running, max_starts, window)

@@ -4,15 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 from slotq.keys import literal
 from slotq.model import Window
-from slotq.store import reads
+from slotq.store import holds, reads
 from slotq.store.transaction import Reader
 from support.reference import Reference
 from support.reference_limits import Subject
 
 
 def look(reader: Reader, model: Reference, key: str) -> None:
-    """Check what is shown of a key and of all queues."""
+    """Check what is shown of a key, of all holds and of all queues."""
     _key(reader, model, key)
+    _holds(reader, model)
     shown = {
         info.name: (info.waiting, info.scheduled, info.running, info.max_running, info.paused)
         for info in reads.queues(reader)
@@ -30,11 +31,23 @@ def look(reader: Reader, model: Reference, key: str) -> None:
     }
 
 
+def _holds(reader: Reader, model: Reference) -> None:
+    shown = {
+        info.id: (info.key, info.slots, info.state == "held", info.acquired_at, info.job)
+        for info in holds.list_holds(reader, key=None, now=model.now, after=0, limit=10**6)
+    }
+    assert shown == {
+        hold.id: (hold.key, hold.slots, hold.held, _instant(hold.since), hold.job)
+        for hold in model.holds.values()
+        if hold.until > model.now
+    }
+
+
 def _key(reader: Reader, model: Reference, name: str) -> None:
     shown = reads.key(reader, name, model.now)
     rules = model.limits.in_force(name)
     assert [(limit.key, limit.name) for limit in shown.limits] == [
-        (_written(rules[rule].subject), rule) for rule in sorted(rules)
+        (written(rules[rule].subject), rule) for rule in sorted(rules)
     ]
     assert shown.max_running == model.limits.cap(name)
     jobs = [job for job in model.jobs.values() if job.key == name]
@@ -68,7 +81,8 @@ def _least_room(model: Reference, name: str) -> tuple[int, int | None, float | W
     return min(found)[2] if found else (0, None, None)
 
 
-def _written(subject: Subject) -> str:
+def written(subject: Subject) -> str:
+    """Return a subject as people write it."""
     return literal(subject.text) if subject.kind == "key" else subject.text
 
 

@@ -2,13 +2,13 @@
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 
 import pytest
 
-from slotq.store import claims, due, migrate, statements
+from slotq.store import claims, due, hold_statements, holds, migrate, statements
 from support.program import Theme
 
 
@@ -34,8 +34,9 @@ class Mutant:
             schema = tuple(self._mutated(script) for script in migrate.scripts())
             monkeypatch.setattr(migrate, "scripts", lambda: schema)
         elif isinstance(self.where, str):
-            sql = getattr(statements, self.where)
-            monkeypatch.setattr(statements, self.where, self._mutated(sql))
+            module = statements if hasattr(statements, self.where) else hold_statements
+            sql = getattr(module, self.where)
+            monkeypatch.setattr(module, self.where, self._mutated(sql))
             for order, offer in claims.OFFERS.items():
                 if offer == sql:
                     monkeypatch.setitem(claims.OFFERS, order, self._mutated(sql))
@@ -50,6 +51,8 @@ class Mutant:
         assert self.old in text, f"{self.story}: not in the text any more"
         return text.replace(self.old, self.new)
 
+
+_PRIVATE: Mapping[str, Callable[..., object]] = vars(holds)
 
 # fmt: off
 ROOM = (
@@ -174,7 +177,7 @@ LEASES = (
     Mutant("late renewal refused", "AND token = :token", "AND token = :token AND lease_until > :now", "RENEW_LEASE"),
     Mutant("hand back uses an attempt", "attempt = attempt - :unused,", "", "STOP_JOB"),
     Mutant("attempt not counted", "attempt = attempt + 1, ", "", "START_JOB"),
-    Mutant("lost worker uses no attempt", "attempt < max_attempts", "True", due.reap),
+    Mutant("lost worker uses no attempt", "attempt < max_attempts", "True", vars(due)["_take_back"]),
     Mutant("lapsed lease lasts an instant longer", "lease_until <= ?", "lease_until < ?", "LAPSED_LEASES"),
     Mutant("expired job lasts an instant longer", "expires_at <= ?1", "expires_at < ?1", "EXPIRE_JOBS"),
     Mutant("scheduled jobs never expire", "state IN ('scheduled', 'waiting')\n", "state = 'waiting'\n", "EXPIRE_JOBS"),
@@ -192,11 +195,102 @@ LEASES = (
     Mutant("paused key pruned", "AND NOT paused", "", "PRUNE_KEYS"),
     Mutant("key with an exact limit pruned", "l.kind = 'key' AND l.subject = slotq_keys.key", "0", "PRUNE_KEYS"),
 )
+HOLDS = (
+    Mutant("key of a hold without what is due", "more = due.handle_due(tx)", "more = False", _PRIVATE["_key"]),
+    Mutant("what is due of a key left for later", "due.handle_key(tx, row[0])", "pass", _PRIVATE["_key"]),
+    Mutant("leases of a key last an instant longer", "lease_until <= :now", "lease_until < :now", "LAPSED_LEASES_OF_KEY"),
+    Mutant("holds of a key last an instant longer", "until <= :now", "until < :now", "DROP_HOLDS_OF_KEY"),
+    Mutant("waiting holds of a key stay", "AND state IN ('held', 'waiting') ", "AND state = 'held' ", "DROP_HOLDS_OF_KEY"),
+    Mutant("paused key holds", "if key.paused:", "if False:", _PRIVATE["_obstacle"]),
+    Mutant("pause has an end", "tx.now + PAUSED_MS", "tx.now + 1", _PRIVATE["_obstacle"]),
+    Mutant("own cap of a hold ignored", "cap = min(key.cap, request.cap)", "cap = key.cap", _PRIVATE["_obstacle"]),
+    Mutant("limits ignored where a hold has its own", "cap = min(key.cap, request.cap)",
+           "cap = request.cap if request.cap < 99 else key.cap", _PRIVATE["_obstacle"]),
+    Mutant("own cap taken for a limit", "None if request.cap < key.cap else", "None if request.cap <= key.cap else",
+           _PRIVATE["_obstacle"]),
+    Mutant("nobody is ahead", "if ahead:", "if False:", _PRIVATE["_obstacle"]),
+    Mutant("slots of those ahead ignored", "first = tx.value(statements.WAITING_SLOTS, (key.id, before or LAST_ID))",
+           "first = 0", _PRIVATE["_obstacle"]),
+    Mutant("all that wait are ahead", "(key.id, before or LAST_ID)", "(key.id, LAST_ID)", _PRIVATE["_obstacle"]),
+    Mutant("room for one is room for all", "key.running + first + request.slots > cap", "key.running + first + 1 > cap",
+           _PRIVATE["_obstacle"]),
+    Mutant("limit of a hold off by one", "key.running + first + request.slots > cap", "key.running + first + request.slots >= cap",
+           _PRIVATE["_obstacle"]),
+    Mutant("line taken for slots", "if key.running + request.slots > cap:", "if True:", _PRIVATE["_obstacle"]),
+    Mutant("one slot too few is waited for", "request.slots - cap)", "request.slots - cap - 1)", _PRIVATE["_obstacle"]),
+    Mutant("windows of a hold ignored", "if key.span:", "if False:", _PRIVATE["_obstacle"]),
+    Mutant("window asked for one start", '"slots": request.slots}', '"slots": 1}', _PRIVATE["_obstacle"]),
+    Mutant("window open at its end counts as full", "opens_at > tx.now", "opens_at >= tx.now - 1", _PRIVATE["_obstacle"]),
+    Mutant("first obstacle to end counts", "return max(found,", "return min(found,", _PRIVATE["_obstacle"]),
+    Mutant("more than ever is a matter of time", "if request.slots > most:", "if False:", _PRIVATE["_check_ever"]),
+    Mutant("as many as ever refused", "request.slots > most", "request.slots >= most", _PRIVATE["_check_ever"]),
+    Mutant("own cap allows any number", "most = min(key.cap, request.cap)", "most = key.cap", _PRIVATE["_check_ever"]),
+    Mutant("windows allow any number", "if request.slots > 1 and key.span:", "if False:", _PRIVATE["_check_ever"]),
+    Mutant("loosest window allows", "min(l.max_starts)", "max(l.max_starts)", "LEAST_STARTS"),
+    Mutant("a hold counts for one slot in a wait", "wanted -= slots", "wanted -= 1", _PRIVATE["_slots_at"]),
+    Mutant("last to end is waited for", "ORDER BY until LIMIT", "ORDER BY until DESC LIMIT", "SLOT_ENDS"),
+    Mutant("waiting holds have slots", "AND state = 'held')", ")", "SLOT_ENDS"),
+    Mutant("jobs of all keys are waited for", "AND key_id = :key\n", "\n", "SLOT_ENDS"),
+    Mutant("own slots never count", "return own + request.slots > min(key.cap, request.cap)", "return False", _PRIVATE["_is_own"]),
+    Mutant("own slots wait for a fuller key", "own + request.slots > min", "own + request.slots >= min", _PRIVATE["_is_own"]),
+    Mutant("own job of another key counts", "AND key_id = :key AND state = 'running')", "AND state = 'running')", "OWN_SLOTS"),
+    Mutant("own job counts when it has ended", "AND key_id = :key AND state = 'running')", "AND key_id = :key)", "OWN_SLOTS"),
+    Mutant("own holds count for one slot", "coalesce(sum(slots), 0)", "count(*)", "OWN_SLOTS"),
+    Mutant("own holds that wait count", "AND state = 'held' AND job_id", "AND job_id", "OWN_SLOTS"),
+    Mutant("holds of all jobs are own", "AND job_id = :job)", ")", "OWN_SLOTS"),
+    Mutant("those who have their own wait", "if request.bell is None or is_own:", "if request.bell is None:", holds.take),
+    Mutant("who does not wait joins the line", "if request.bell is None or is_own:", "if is_own:", holds.take),
+    Mutant("a newcomer goes first", "ahead=found.queued > 0", "ahead=False", holds.take),
+    Mutant("who waits goes when it calls", "ahead=ahead is not None", "ahead=False", holds.call_again),
+    Mutant("the first waits for itself", "ahead=ahead is not None", "ahead=True", holds.call_again),
+    Mutant("last come, first served", "ORDER BY id LIMIT 1", "ORDER BY id DESC LIMIT 1", "FIRST_WAITING"),
+    Mutant("who has slots is first in line", "AND state = 'waiting' ORDER", "ORDER", "FIRST_WAITING"),
+    Mutant("those ahead count as one slot each", "coalesce(sum(slots), 0)", "count(*)", "WAITING_SLOTS"),
+    Mutant("who waits is ahead of itself", "AND id < ?", "AND id <= ?", "WAITING_SLOTS"),
+    Mutant("a lost place is kept", "return take(tx, request)", "pass", holds.call_again),
+    Mutant("last call waits on", "if request.bell is None:", "if False:", holds.call_again),
+    Mutant("who waits behind the dead is not told when", "if ahead is None:", "if True:", _PRIVATE["_look_at"]),
+    Mutant("who waits behind the dead looks late", "else min(until, counts_until)", "else until", _PRIVATE["_look_at"]),
+    Mutant("who waits for a pause looks at its end", '{"paused", "queued"}', '{"queued"}', _PRIVATE["_look_at"]),
+    Mutant("who waits in line looks soon", '{"paused", "queued"}', '{"paused"}', _PRIVATE["_look_at"]),
+    Mutant("wait is not prolonged", "until = :now + :ttl, ttl_ms = :ttl WHERE", "ttl_ms = :ttl WHERE", "KEEP_WAITING"),
+    Mutant("served hold keeps the end of its wait", "until = :now + :ttl, ", "", "SERVE_HOLD"),
+    Mutant("served hold began when it came", "since = :now, ", "", "SERVE_HOLD"),
+    Mutant("served hold is rung", ", bell = ''", "", "SERVE_HOLD"),
+    Mutant("ended hold is revived", "AND until > ?4", "", "EXTEND_HOLD"),
+    Mutant("hold extended at its end", "AND until > ?4", "AND until >= ?4", "EXTEND_HOLD"),
+    Mutant("extended without ticket", "AND ticket = ?3", "AND ?3 = ?3", "EXTEND_HOLD"),
+    Mutant("extended by another process", "AND process = ?2", "AND ?2 = ?2", "EXTEND_HOLD"),
+    Mutant("who waits extends", "AND state = 'held' ", "", "EXTEND_HOLD"),
+    Mutant("extended from its end", "until = ?4 + ?5", "until = until + ?5", "EXTEND_HOLD"),
+    Mutant("extended hold has its old ttl", ", ttl_ms = ?5", "", "EXTEND_HOLD"),
+    Mutant("ended hold is released", "AND until > ?4", "AND ?4 = ?4", "RELEASE_HOLD"),
+    Mutant("hold released at its end", "AND until > ?4", "AND until >= ?4", "RELEASE_HOLD"),
+    Mutant("released without ticket", "AND ticket = ?3", "AND ?3 = ?3", "RELEASE_HOLD"),
+    Mutant("released by another process", "AND process = ?2", "AND ?2 = ?2", "RELEASE_HOLD"),
+    Mutant("ended hold is taken back", "AND h.until > :now", "", "GET_HOLD"),
+    Mutant("dead process keeps its holds", "SET until = ?2", "SET until = until", "LAPSE_HOLDS"),
+    Mutant("all processes are dead", "WHERE process = ?1 AND until", "WHERE ?1 = ?1 AND until", "LAPSE_HOLDS"),
+    Mutant("window of a hold off by one", "s.seq <= k.seq + :slots - l.max_starts", "s.seq < k.seq + :slots - l.max_starts",
+           "HOLD_OPENS"),
+    Mutant("hold counts old starts", "k.seq + :slots - l.max_starts > kl.since", "k.seq + :slots - l.max_starts > 0", "HOLD_OPENS"),
+    Mutant("retry from the newest mark", "s.seq <= k.seq + :slots - l.max_starts", "s.seq <= k.seq", "HOLD_OPENS"),
+    Mutant("period begins late for a hold", "m.at >= l.period_start", "m.at > l.period_start", "HOLD_OPENS"),
+    Mutant("another limit is named", "AND l.max_running = ?", "AND ? > 0 AND l.max_running IS NOT NULL", "TIGHTEST_LIMIT"),
+    Mutant("paused keys are rung", "NOT k.paused AND ", "", "BELLS"),
+    Mutant("full windows are rung", "AND k.opens_at IS NULL\n", "\n", "BELLS"),
+    Mutant("room for one rings who wants more", "k.running + h.slots <= k.cap", "k.running + 1 <= k.cap", "BELLS"),
+    Mutant("ring of a hold's own cap ignored", "AND k.running + h.slots <= h.cap", "", "BELLS"),
+    Mutant("who can never go is not told", "h.slots > k.cap OR ", "", "BELLS"),
+    Mutant("last in line is rung", "ORDER BY w.id LIMIT 1", "ORDER BY w.id DESC LIMIT 1", "BELLS"),
+    Mutant("ended holds are listed", "h.until > :now AND ", "", "LIST_HOLDS"),
+)
 # fmt: on
 
 MUTANTS: dict[Theme, tuple[Mutant, ...]] = {
     "limits": ROOM + WINDOWS + RULES,
     "order": ORDER,
     "leases": LEASES,
+    "holds": HOLDS,
 }
 """All mutants, by the theme of the programs that notice them soonest."""

@@ -12,6 +12,7 @@ from slotq.store.limits import UNSET, Span
 from support.reference import KEYED_FLOOR
 from support.reference_limits import subject
 from support.twin import ENDS, LEASE_MS, STRANGE, TASK, End, Twin
+from support.twin_holds import PROCESSES
 
 KEYS = ("t:1", "t:*", "u:1", "t:[1]")
 SUBJECTS = ("t:1", r"t:\*", "t:*", "*:1", "*", "u:1", "t:[1]", "T:*")
@@ -26,30 +27,30 @@ BEGINNINGS_MS = (1_767_225_600_000, 1_772_949_600_000, 1_793_509_200_000)
 EDGES_MS = (1, 500, 998, 999, 1_000, 1_001, LEASE_MS - 1, LEASE_MS, 3_000)
 STEPS_BACK_MS = (-1, -300, -500, -700, -999, -1_000, -1_001, -5_000, -100_000)
 
-Theme = Literal["limits", "order", "leases"]
+Theme = Literal["limits", "order", "leases", "holds"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
 # How often each thing is done under each theme.
 VERBS = {
-    "enqueue": (22, 30, 26),
-    "claim": (22, 30, 24),
-    "end": (12, 20, 22),
-    "renew": (1, 2, 8),
-    "set_limit": (18, 4, 3),
-    "clear_limit": (8, 3, 2),
-    "pause": (3, 4, 2),
-    "hold": (8, 2, 4),
-    "poll": (10, 3, 5),
-    "release": (4, 2, 2),
-    "extend": (2, 1, 3),
-    "bury": (0, 1, 2),
-    "cancel": (2, 3, 6),
-    "retry": (1, 3, 6),
-    "delete": (2, 2, 4),
-    "prune": (5, 1, 3),
-    "type_by_hand": (3, 3, 3),
-    "look": (3, 1, 1),
-    "keep_house": (1, 2, 3),
-    "tell_a_story": (10, 3, 10),
+    "enqueue": (22, 30, 26, 10),
+    "claim": (22, 30, 24, 10),
+    "end": (12, 20, 22, 6),
+    "renew": (1, 2, 8, 1),
+    "set_limit": (18, 4, 3, 10),
+    "clear_limit": (8, 3, 2, 4),
+    "pause": (3, 4, 2, 3),
+    "hold": (8, 2, 4, 30),
+    "poll": (10, 3, 5, 20),
+    "release": (4, 2, 2, 5),
+    "extend": (2, 1, 3, 5),
+    "bury": (0, 1, 2, 2),
+    "cancel": (2, 3, 6, 1),
+    "retry": (1, 3, 6, 1),
+    "delete": (2, 2, 4, 1),
+    "prune": (5, 1, 3, 2),
+    "type_by_hand": (3, 3, 3, 2),
+    "look": (3, 1, 1, 4),
+    "keep_house": (1, 2, 3, 1),
+    "tell_a_story": (10, 3, 10, 12),
 }
 
 
@@ -187,8 +188,10 @@ class Program:
     def tell_a_story(self) -> None:
         """Do several things that seldom come together."""
         twin, dice, key = self.twin, self.dice, self.dice.choice(self.keys)
-        kind = dice.randrange(10)
-        if kind == 0:
+        kind = dice.randrange(13)
+        if kind >= 10:
+            self._wait_in_line(key)
+        elif kind == 0:
             lost = list(self.claims)
             self.claims += twin.lapse(dice.choice(ORDERS))
             twin.renew(*lost)
@@ -211,6 +214,23 @@ class Program:
             twin.retry_beside_its_double(key)
         else:
             twin.expire(key, delay_ms=dice.choice((0, 5_000)))
+
+    def _wait_in_line(self, key: str) -> None:
+        twin, dice = self.twin, self.dice
+        kind = dice.randrange(8)
+        if kind == 0:
+            twin.shrink_below_who_waits(key)
+        elif kind == 1:
+            twin.ask_twice(key, dice.choice((1, 2)), free=dice.choice((1, 2)))
+        elif kind == 2:
+            twin.come_at_its_end(key, release=dice.random() < 0.5, early_ms=dice.choice((0, 1)))
+        elif kind == 3:
+            twin.end_with_others(key, [dice.choice(self.keys) for _ in range(3)])
+        elif kind == 4:
+            twin.lapse_with_others(key)
+        else:
+            slots = [dice.choice((1, 1, 2, 3)) for _ in range(dice.choice((2, 3)))]
+            twin.stand_in_line(key, *slots, last_call=dice.random() < 0.5)
 
     def set_limit(self) -> None:
         """Set a limit of a key, a pattern or a queue."""
@@ -268,29 +288,45 @@ class Program:
 
     def hold(self) -> None:
         """Take slots of a key, or wait for them; more often of a key that is in use."""
-        busy = [job.key for job in self.twin.model.running() if job.key]
+        dice = self.dice
+        running = [job for job in self.twin.model.running() if job.key]
+        busy = [job.key for job in running]
         self.twin.hold(
-            self.dice.choice(busy if busy and self.dice.random() < 0.6 else self.keys),
-            self.dice.choice((1, 1, 1, 2, 3)),
-            ttl_ms=self.dice.choice((1_000, 4_000)),
-            wait=self.dice.random() < 0.7,
+            dice.choice(busy if busy and dice.random() < 0.6 else self.keys),
+            dice.choice((1, 1, 1, 2, 3)),
+            ttl_ms=dice.choice((1_000, 4_000)),
+            wait=dice.random() < 0.5,
+            cap=dice.choice((None, None, None, 1, 2, 3)),
+            job=dice.choice(running).id if running and dice.random() < 0.3 else None,
+            process=dice.choice(PROCESSES),
         )
 
     def poll(self) -> None:
         """Let the holds that wait call again, often after making room for the first."""
+        dice = self.dice
         waiting = [hold for hold in self.twin.model.holds.values() if not hold.held]
-        if waiting and self.dice.random() < 0.5:
+        if waiting and dice.random() < 0.5:
             self.twin.make_room(waiting[0].key)
-        for hold in waiting[:3]:
-            self.twin.poll_hold(hold.id, ttl_ms=self.dice.choice((1_000, 4_000)))
+        for hold in dice.sample(waiting, min(len(waiting), 3)):
+            self.twin.poll_hold(
+                hold.id, ttl_ms=dice.choice((1_000, 4_000)), wait=dice.random() < 0.7
+            )
 
     def release(self) -> None:
-        """Give a hold back."""
-        self.twin.release_hold(self._hold_id())
+        """Give a hold back, take somebody's, or try to give a stranger's."""
+        kind = self.dice.random()
+        if kind < 0.2:
+            self.twin.take_hold_back(self._hold_id())
+        elif kind < 0.3:
+            self.twin.bury_holder(self.dice.choice(PROCESSES))
+        else:
+            self.twin.release_hold(self._hold_id(), stranger=kind < 0.5)
 
     def extend(self) -> None:
-        """Move the end of a hold."""
-        self.twin.extend_hold(self._hold_id(), self.dice.choice((1, 1_000, 6_000)))
+        """Move the end of a hold, or try to with a stranger's."""
+        self.twin.extend_hold(
+            self._hold_id(), self.dice.choice((1, 1_000, 6_000)), stranger=self.dice.random() < 0.3
+        )
 
     def cancel(self) -> None:
         """Cancel a job."""

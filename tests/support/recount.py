@@ -129,6 +129,11 @@ class HoldRow(NamedTuple):
     since: int
     until: int
     ttl_ms: int
+    cap: int
+    job_id: int | None
+    process: str
+    ticket: int
+    bell: str
 
 
 AnyRow = TypeVar("AnyRow", JobRow, LaneRow, KeyRow, QueueRow, LimitRow, RuleRow, StartRow, HoldRow)

@@ -38,15 +38,23 @@ class Job:
 
 @dataclass(slots=True, kw_only=True)
 class Hold:
-    """Slots that a program took for itself, or waits for."""
+    """Slots that a program took for itself, or waits for; cap is its own max_running.
 
-    id: int
+    Process and ticket tell whose it is; id is 0 until it is in the file.
+    """
+
+    id: int = 0
     key: str
     slots: int
-    held: bool
-    since: int
-    until: int
+    held: bool = False
+    since: int = 0
+    until: int = 0
     ttl_ms: int
+    cap: int | None = None
+    job: int | None = None
+    process: str = ""
+    ticket: int = 0
+    bell: str = ""
 
 
 @dataclass(slots=True)
@@ -162,21 +170,6 @@ class Line:
             and _below(running, self.limits.cap(job.key))
             and _below(running, job.cap)
         )
-
-    def hold_fits(self, key: str, slots: int) -> bool:
-        """Return whether a key has room for a hold, were it the first in line."""
-        found = self.limits.key(key)
-        return (
-            not found.paused
-            and _below(self.count().keys[key] + slots - 1, self.limits.cap(key))
-            and found.full_until is None
-            and self.limits.opens(key, self.now, slots) is None
-        )
-
-    def first_waiting(self, key: str) -> Hold | None:
-        """Return the hold that waits first for a key."""
-        waiting = [hold for hold in self.holds.values() if hold.key == key and not hold.held]
-        return min(waiting, key=lambda hold: hold.id, default=None)
 
 
 def _below(count: int, cap: int | None) -> bool:

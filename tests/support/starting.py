@@ -48,11 +48,3 @@ def held(queue: Queue, key: str, slots: int, until: datetime, *, state: str = "h
              SELECT id, ?, ?, ?, ?, ? FROM slotq_keys WHERE key = ? RETURNING id"""
     with queue.database.write() as tx:
         return int(tx.value(sql, (slots, state, tx.now, end_ms, end_ms - tx.now, key)))
-
-
-def pause(queue: Queue, *, key: str = "", name: str = "") -> None:
-    """Pause a known key or a known queue."""
-    with queue.database.write() as tx:
-        paused = tx.run("UPDATE slotq_keys SET paused = 1 WHERE key = ? AND id <> 0", (key,))
-        paused += tx.run("UPDATE slotq_queues SET paused = 1 WHERE queue = ?", (name,))
-    assert paused == 1

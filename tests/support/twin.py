@@ -18,7 +18,7 @@ from support.recount import Rows, check_starts
 from support.reference import FINISHED
 from support.reference_order import Job
 from support.twin_core import refused
-from support.twin_limits import TwinLimits
+from support.twin_holds import TwinHolds
 
 TASK = "work"
 STRANGE = "work that only some know"
@@ -34,7 +34,7 @@ class Undo(Exception):
     """Raised to roll a transaction back."""
 
 
-class Twin(TwinLimits):
+class Twin(TwinHolds):
     """A file and a model, for everything that the queue can do."""
 
     def enqueue(
@@ -212,6 +212,25 @@ class Twin(TwinLimits):
         again = [job.run_at for job in self.model.jobs.values() if job.error == "worker lost"]
         self.clock.set(max([self.clock.now_ms(), *again]))
         return self.claim(6, order)
+
+    def lapse_with_others(self, key: str) -> int | None:
+        """Let many leases run out at one instant; take the slot of one of them just then."""
+        self._free(key, max_running=1)
+        self.enqueue("", "", "", priority=2)
+        self.enqueue(key, priority=1)
+        self.claim(4)
+        self.clock.advance(LEASE_MS)
+        return self.hold(key)
+
+    def pass_over(self, busy: str, idle: str, order: Order) -> list[Claim]:
+        """Let a job of a group that runs nothing go before an older one of a group that does."""
+        for key in (busy, idle):
+            self._free(key, max_running=3)
+        self.enqueue(busy, busy, priority=3)
+        first = self.claim(1, order)
+        self.clock.advance(1)
+        self.enqueue(idle, priority=3)
+        return first + self.claim(1, order)
 
     def run_dry(self, *keys: str, order: Order = "fair") -> list[Claim]:
         """Start so many jobs without a key that one with a key must go next."""

@@ -76,13 +76,17 @@ class TwinCore:
 
     def handle_due(self, tx: Tx, batch: int = due.BATCH) -> None:
         """Handle all that is due, some at a time."""
+        self.settle(tx, batch)
+        assert due.next_due(tx) == self.model.next_due()
+
+    def settle(self, tx: Tx, batch: int = due.BATCH) -> None:
+        """Handle what is due in the file, as far as nobody has, and in the model."""
         for _ in range(MOST_ROUNDS):
             first = due.next_due(tx)
             if first is None or first > tx.now:
                 break
             due.handle_due(tx, batch=batch)
         self.model.handle_due(lambda job_id: self.run_at(tx, job_id))
-        assert due.next_due(tx) == self.model.next_due()
 
     def run_at(self, tx: Tx, job_id: int) -> int:
         """Return when the file says that a job may run."""

@@ -1,16 +1,20 @@
 import copy
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from slotq import errors
+from slotq import Limit, errors
 from slotq.errors import (
+    EditConflict,
     FileReplaced,
+    HoldExpired,
     InvalidValue,
     JobCancelled,
     JobFailed,
     JobNotFound,
+    LimitExceeded,
     NotAQueue,
     QueueBusy,
     SchemaTooNew,
@@ -20,6 +24,10 @@ from slotq.errors import (
 )
 
 PATH = Path("/data/jobs.db")
+LIMIT = Limit(
+    key="k", queue=None, name="", max_running=3, max_starts=None, window=None, timezone=None,
+    version=3, updated_at=datetime(2026, 1, 1, tzinfo=UTC), updated_by="ann@x", declared=False,
+)  # fmt: skip
 
 SAMPLES: list[tuple[SlotqError, str, dict[str, object]]] = [
     (
@@ -34,11 +42,48 @@ SAMPLES: list[tuple[SlotqError, str, dict[str, object]]] = [
     ),
     (JobNotFound(job_id=7), "job 7 does not exist", {"job_id": 7}),
     (
+        EditConflict(limit=None, if_version=7),
+        "the edit was meant for version 7, but there is none now: look again",
+        {"limit": None, "if_version": 7},
+    ),
+    (
+        EditConflict(limit=LIMIT, if_version=0),
+        "the edit was meant for no limit, but it has version 3 now, by ann@x: look again",
+        {"limit": LIMIT, "if_version": 0},
+    ),
+    (
         JobFailed(job_id=7, error="ValueError: no\nmore", traceback="Traceback ..."),
         "job 7 failed: ValueError: no more",
         {"job_id": 7, "error": "ValueError: no\nmore", "traceback": "Traceback ..."},
     ),
     (JobCancelled(job_id=7), "job 7 was cancelled", {"job_id": 7}),
+    (
+        LimitExceeded(key="a\nb", reason="max_running", limit=LIMIT, retry_after=1.5),
+        "key 'a\\nb' has all its slots in use: try again in 1.5 s",
+        {
+            "key": "a\nb",
+            "reason": "max_running",
+            "limit": LIMIT,
+            "retry_after": 1.5,
+            "is_own": False,
+        },
+    ),
+    (
+        LimitExceeded(key="k", reason="max_starts", limit=None, retry_after=9.0, is_own=True),
+        "key 'k' has no start left in its window: the job that asks has them itself",
+        {
+            "key": "k",
+            "reason": "max_starts",
+            "limit": None,
+            "retry_after": 9.0,
+            "is_own": True,
+        },
+    ),
+    (
+        HoldExpired(key="k", hold_id=7),
+        "hold 7 of key 'k' has ended: its slots may be others' by now",
+        {"key": "k", "hold_id": 7},
+    ),
     (
         QueueBusy(path=PATH, waited_s=5.04),
         "/data/jobs.db: still locked by others after 5.0 s",

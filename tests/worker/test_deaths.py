@@ -201,12 +201,12 @@ def test_a_worker_that_leaves_takes_its_lock_with_it(queue: Queue) -> None:
 
 
 def test_a_lock_that_is_held_is_no_grave_and_one_let_go_is(tmp_path: Path) -> None:
-    held = Alive(tmp_path, 7)
+    held = Alive(tmp_path, "7")
     assert graves(tmp_path, but=()) == []
     held.close(remove=False)
-    assert graves(tmp_path, but={7}) == []
+    assert graves(tmp_path, but={"7"}) == []
     (grave,) = graves(tmp_path, but=())
-    assert grave.worker_id == 7
+    assert grave.name == "7"
     assert grave.stands()
     assert graves(tmp_path, but=()) == []  # somebody sees to it
     grave.close(remove=True)
@@ -214,9 +214,9 @@ def test_a_lock_that_is_held_is_no_grave_and_one_let_go_is(tmp_path: Path) -> No
 
 
 def test_a_number_that_is_given_again_is_not_taken_for_the_dead(tmp_path: Path) -> None:
-    Alive(tmp_path, 7).close(remove=False)
+    Alive(tmp_path, "7").close(remove=False)
     (grave,) = graves(tmp_path, but=())
-    again = Alive(tmp_path, 7)
+    again = Alive(tmp_path, "7")
     assert not grave.stands()
     grave.close(remove=True)
     assert [path.name for path in tmp_path.iterdir()] == ["alive-7"]
@@ -259,7 +259,7 @@ def test_a_number_whose_registration_was_undone_is_watched_when_it_is_given_agai
     """Its file stood for nobody, and was buried for nothing; its next holder may die too."""
     with serving_in_thread(Worker(queue)):
         until(lambda: len(queue.workers()) == 1)
-        Alive(queue.database.directory, 2).close(remove=False)
+        Alive(queue.database.directory, "2").close(remove=False)
         until(lambda: alive(queue) == {"alive-1"})
         with worker(queue, 2) as doomed:
             until(lambda: len(queue.workers()) == 2)

@@ -35,6 +35,7 @@ KEEPERS: Final[dict[Order, str]] = {
 class Claim(NamedTuple):
     """A job that has begun, and the right to end it."""
 
+    run_at: int
     id: int
     token: int
     attempt: int
@@ -119,7 +120,7 @@ def claim(tx: Tx, claimer: Claimer, want: int) -> list[Claim]:
 
 def _place(item: tuple[str, Row]) -> Row:
     """Where an offer stands among those of other queues: in the order of its statement."""
-    return item[1][: 1 - WIDTH]
+    return item[1][: 2 - WIDTH]
 
 
 def _queues(tx: Tx, names: Sequence[str] | None) -> Sequence[str]:

@@ -27,6 +27,7 @@ OPENED_LOOK_S: Final = 0.01
 # A write-ahead log is not begun, nor a schema made, amid somebody's transaction.
 FIRST_USE_HINT: Final = "it could not be opened; use the queue once before the transaction begins"
 DATA_VERSION: Final = "PRAGMA data_version"
+OLD_SCHEMA: Final = "an older library made it, and who only looks changes nothing: use it once"
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
@@ -40,24 +41,35 @@ class Database:
         create: Whether to make the file and its schema when they are not there.
         durable: Whether a commit survives a power cut (``synchronous=FULL``).
         lock_timeout_s: How long to wait for a turn before ``QueueBusy``.
+        looks_only: Whether the file is never opened for writing.
 
     Attributes:
         path: The file, absolute.
         directory: A folder beside it, for locks and the like; made when the file is opened.
+        real: The file that the path leads to.
         clock: See above.
         log: Its write-ahead log.
     """
 
     def __init__(
-        self, path: Path, *, clock: Clock, create: bool, durable: bool, lock_timeout_s: float
+        self,
+        path: Path,
+        *,
+        clock: Clock,
+        create: bool,
+        durable: bool,
+        lock_timeout_s: float,
+        looks_only: bool = False,
     ) -> None:
         self.path = path.absolute()
         self.clock = clock
         self._lock_timeout_s = lock_timeout_s
+        self._looks_only = looks_only
         self._handles = Handles(
             self.path, create=create, durable=durable, lock_timeout_s=lock_timeout_s
         )
         self.directory = self._handles.directory
+        self.real = self._handles.real
         self._renew()
         _databases.add(self)
 
@@ -105,6 +117,19 @@ class Database:
             yield tx
         self.log.joined()
 
+    def open(self) -> None:
+        """Have the file open for writing, and its folder made.
+
+        Raises:
+            QueueBusy: Somebody else kept it locked for the whole time-out.
+            StoreError: The file cannot be used; the message says why.
+        """
+        began = time.monotonic()
+        try:
+            self._open_writer_for_others(began + self._lock_timeout_s)
+        except (sqlite3.Error, OSError) as error:
+            raise self._told(error, began) from error
+
     def data_version(self) -> int:
         """Return a number that changes whenever somebody has committed."""
         began = time.monotonic()
@@ -115,6 +140,10 @@ class Database:
             raise self._told(error, began) from error
         finally:
             self._reading.leave()
+
+    def version_of(self, reader: Reader) -> int:
+        """Return what ``data_version`` would, of what a reader sees."""
+        return self._version(reader.value(DATA_VERSION))
 
     def foreign_version(self, tx: Tx | None = None) -> int:
         """Return a number that changes when somebody commits on a connection other than ours.
@@ -285,6 +314,8 @@ class Database:
 
     def _open_writer_for_others(self, deadline: float) -> None:
         """Have the file open for writing: for a reader, or for somebody who joins."""
+        if self._looks_only:
+            raise StoreError(path=self.path, reason=OLD_SCHEMA)
         while self._handles.writer is None:
             # Not for long at once: who has the turn may wait for the transaction to be joined.
             if self._writing.enter(min(deadline, time.monotonic() + OPENED_LOOK_S)):

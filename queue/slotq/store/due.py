@@ -4,8 +4,8 @@ import random
 from typing import Final
 
 from slotq.backoff import delay_ms
-from slotq.store import leases, statements
-from slotq.store.transaction import Reader, Tx
+from slotq.store import events, hold_statements, leases, statements
+from slotq.store.transaction import CLOCK_GRAIN_MS, Reader, Row, Tx
 
 # Of each kind, in one transaction: some 8 ms at worst, then others get their turn.
 BATCH: Final = 1_000
@@ -39,6 +39,14 @@ def handle_due(tx: Tx, *, batch: int = BATCH) -> bool:
     return most >= batch
 
 
+def handle_key(tx: Tx, key_id: int) -> None:
+    """Handle all that is due of one key and counts for its room, however much is due elsewhere."""
+    due = {"key": key_id, "now": tx.now}
+    _take_back(tx, tx.rows(hold_statements.LAPSED_LEASES_OF_KEY, due))
+    tx.run(hold_statements.DROP_HOLDS_OF_KEY, due)
+    tx.run(hold_statements.OPEN_KEY, due)
+
+
 def next_due(tx: Tx) -> int | None:
     """Return the earliest instant at which something falls due, in milliseconds, or None."""
     instants = [tx.period_end, *tx.rows(statements.FIRST_DUE)[0]]
@@ -46,8 +54,10 @@ def next_due(tx: Tx) -> int | None:
 
 
 def is_due(reader: Reader, now: int) -> bool:
-    """Tell whether anything has fallen due, without the write lock."""
-    _, period_end = reader.rows(statements.READ_CLOCK)[0]
+    """Tell whether anything has fallen due, without the write lock; also a clock set back is."""
+    kept, period_end = reader.rows(statements.READ_CLOCK)[0]
+    if kept - now >= CLOCK_GRAIN_MS:
+        return True
     instants = (period_end, *reader.rows(statements.FIRST_DUE)[0])
     return any(at is not None and at <= now for at in instants)
 
@@ -58,9 +68,12 @@ def reap(tx: Tx, batch: int = BATCH) -> int:
     Returns:
         How many.
     """
-    lapsed: list[tuple[int, int, int, int]]
-    lapsed = tx.rows(statements.LAPSED_LEASES, (tx.now, batch))
+    return _take_back(tx, tx.rows(statements.LAPSED_LEASES, (tx.now, batch)))
+
+
+def _take_back(tx: Tx, lapsed: list[Row]) -> int:
     for job_id, token, attempt, max_attempts in lapsed:
         again_ms = delay_ms(attempt, jitter=random.random()) if attempt < max_attempts else None
         leases.end(tx, (job_id, token), leases.Failure(WORKER_LOST, None, again_ms))
+        events.note_lost(tx, job_id)
     return len(lapsed)

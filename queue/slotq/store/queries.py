@@ -71,6 +71,16 @@ WHERE wide.kind = 'pattern' AND narrow.kind <> 'queue' AND narrow.name = wide.na
 ORDER BY wide.subject, narrow.subject LIMIT 100
 """
 # A group stands in several lanes of one queue, each with the group's running count.
+# Of the newest 10,000, those after one, or the last ones.
+LIST_EVENTS: Final = """
+SELECT id, at, kind, key, queue, job_id, text, by FROM slotq_events
+WHERE id > :after AND (:kind IS NULL OR kind = :kind) ORDER BY id LIMIT :limit
+"""
+LIST_LAST_EVENTS: Final = """
+SELECT id, at, kind, key, queue, job_id, text, by FROM slotq_events
+WHERE id > :after AND (:kind IS NULL OR kind = :kind) ORDER BY id DESC LIMIT :limit
+"""
+
 KEY_COUNTS: Final = """
 SELECT k.id, k.running - coalesce(sum(g.running), 0), coalesce(sum(g.running), 0),
        coalesce(sum(g.waiting), 0), coalesce(sum(g.scheduled), 0), k.cap, k.seq, k.opens_at,

@@ -178,13 +178,13 @@ def _fullest_window(
         queries.KEY_WINDOWS, (key_id,)
     ):
         begin = period_start if window_ms is None else now - window_ms + 1
-        starts = seq - _last_before(reader, key_id, since, seq, begin)
+        starts = seq - last_before(reader, key_id, since, seq, begin)
         if best[1] is None or max_starts - starts < best[1] - best[0]:
             best = (starts, max_starts, window_of(window_ms, unit))
     return best
 
 
-def _last_before(reader: Reader, key_id: int, since: int, seq: int, begin: int) -> int:
+def last_before(reader: Reader, key_id: int, since: int, seq: int, begin: int) -> int:
     """Return the number of the last counted start before an instant; marks never fall in time."""
     low, high = since, seq
     while low < high:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from slotq import payload
+from slotq.event import Event
 from slotq.keys import literal, parse_subject
-from slotq.model import Job, Limit, ResultSource, Window, WorkerInfo, read_from
+from slotq.model import HoldInfo, Job, Limit, ResultSource, Window, WorkerInfo, read_from
 from slotq.store.transaction import Row
 
 UNLIMITED: Final = 2_147_483_647
@@ -70,7 +71,7 @@ def limit_of(row: Row) -> Limit:
     """Return a limit."""
     kind, subject, name, max_running, max_starts, window_ms, unit, zone, version, at, by, code = row
     return Limit(
-        key=None if kind == "queue" else _as_given(kind, subject),
+        key=None if kind == "queue" else as_given(kind, subject),
         queue=subject if kind == "queue" else None,
         name=name,
         max_running=max_running,
@@ -115,7 +116,38 @@ def worker_of(row: Row) -> WorkerInfo:
     )
 
 
-def _as_given(kind: str, subject: str) -> str:
+def hold_of(row: Row) -> HoldInfo:
+    """Return a hold."""
+    hold_id, key, slots, state, since, until, holder, label, job_id = row
+    return HoldInfo(
+        id=hold_id,
+        key=key,
+        slots=slots,
+        state=state,
+        acquired_at=instant(since),
+        expires_at=instant(until) if state == "held" else None,
+        holder=holder,
+        label=label,
+        job=job_id,
+    )
+
+
+def event_of(row: Row) -> Event:
+    """Return an event."""
+    event_id, at, kind, key, queue, job_id, text, by = row
+    return Event(
+        id=event_id,
+        at=instant(at),
+        kind=kind,
+        key=key,
+        queue=queue,
+        job=job_id,
+        text=text,
+        by=by,
+    )
+
+
+def as_given(kind: str, subject: str) -> str:
     """Return a subject that means this row again when it is given to ``set_limit``."""
     if kind == "pattern":
         return subject

@@ -107,7 +107,8 @@ WHERE id IN (SELECT id FROM slotq_keys WHERE opens_at IS NOT NULL AND opens_at <
 
 # Claims: the best startable job of one queue, one statement an order. ?2 is how many unkeyed starts
 # in a row there may be before a keyed job goes next; without a keyed one the statement runs again
-# without floor. An offer has the columns of its order, then all of a Claim: RETURNING costs more.
+# without floor. An offer has the columns of its order, of which the last, the instant, is
+# the first of a Claim, then the rest of that: RETURNING costs more.
 
 OFFER_FAIR: Final = """
 SELECT l.head_rank, l.running, l.head_run_at, j.id, j.token + 1, j.attempt + 1,
@@ -236,18 +237,19 @@ WHERE kind = ? AND subject = ? AND name = ?
 COUNT_PATTERNS: Final = "SELECT count(*) FROM slotq_limits WHERE kind = 'pattern'"
 ADD_LIMIT: Final = """
 INSERT INTO slotq_limits (kind, subject, name, glob, specificity, max_running, max_starts,
-  window_ms, unit, zone, span_ms, period_start, period_end, updated_at, updated_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  window_ms, unit, zone, span_ms, period_start, period_end, updated_at, updated_by, declared)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 EDIT_LIMIT: Final = """
 UPDATE slotq_limits SET max_running = ?, max_starts = ?, window_ms = ?, unit = ?, zone = ?,
   span_ms = ?, period_start = ?, period_end = ?, updated_at = ?, updated_by = ?,
-  version = version + 1, declared = 0
+  declared = ?, version = version + 1
 WHERE id = ?
 """
 CLEAR_LIMITS: Final = """
 DELETE FROM slotq_limits
 WHERE kind = :kind AND subject = :subject AND (:name IS NULL OR name = :name)
+RETURNING name, max_running, max_starts, window_ms, unit, zone
 """
 LIST_LIMITS: Final = """
 SELECT kind, subject, name, max_running, max_starts, window_ms, unit, zone, version, updated_at,
@@ -293,6 +295,27 @@ FROM (SELECT *, row_number() OVER (PARTITION BY name ORDER BY specificity DESC, 
 WHERE place = 1 ORDER BY name
 """
 
+# Pauses.
+
+PAUSE_KEY: Final = "UPDATE slotq_keys SET paused = ?1 WHERE key = ?2 AND id <> 0 AND paused <> ?1"
+PAUSE_QUEUE: Final = "UPDATE slotq_queues SET paused = ?1 WHERE queue = ?2 AND paused <> ?1"
+
+# Events.
+
+ADD_EVENT: Final = """
+INSERT INTO slotq_events (at, kind, key, queue, job_id, text, by)
+VALUES (:at, :kind, :key, :queue, :job, :text, :by)
+"""
+# Of a job that was just taken back.
+ADD_LOST_EVENT: Final = """
+INSERT INTO slotq_events (at, kind, key, queue, job_id, text)
+SELECT ?1, 'lease_lost', nullif(k.key, ''), q.queue, j.id,
+       'worker ' || j.worker_id || ' lost attempt ' || j.attempt || ' of ' || j.max_attempts
+       || ' of ' || j.task || ', which is ' || j.state || ' now'
+FROM slotq_jobs j JOIN slotq_queues q ON q.id = j.queue_id JOIN slotq_keys k ON k.id = j.key_id
+WHERE j.id = ?2
+"""
+
 # Workers.
 
 ADD_WORKER: Final = """
@@ -306,9 +329,11 @@ LAPSE_LEASES: Final = """
 UPDATE slotq_jobs SET lease_until = :now
 WHERE lease_until IS NOT NULL AND lease_until > :now AND worker_id = :id
 """
-DROP_WORKER: Final = "DELETE FROM slotq_workers WHERE id = ?"
+DROP_WORKER: Final = "DELETE FROM slotq_workers WHERE id = ? RETURNING pid, host"
 # A worker that has not been seen for this many of its leases is gone, and so are its jobs' leases.
-DROP_GONE_WORKERS: Final = "DELETE FROM slotq_workers WHERE seen_at + :leases * lease_ms < :now"
+DROP_GONE_WORKERS: Final = """
+DELETE FROM slotq_workers WHERE seen_at + :leases * lease_ms < :now RETURNING id, pid, host
+"""
 ANY_WAITING: Final = """
 SELECT 1 FROM slotq_queues q CROSS JOIN slotq_lanes l CROSS JOIN slotq_keys k
 WHERE NOT q.paused AND l.queue_id = q.id AND l.waiting > 0 AND k.id = l.key_id AND NOT k.paused

@@ -44,6 +44,15 @@ class Reader:
         found = self._cursor.execute(sql, parameters).fetchall()
         return found[0][0] if found else None
 
+    def now_ms(self, clock: Clock) -> int:
+        """Return the instant by which to judge what is read: no earlier than the last one used.
+
+        But for a clock that was set back by more: nobody has written since.
+        """
+        kept: int = self.rows(statements.READ_CLOCK)[0][0]
+        now = clock.now_ms()
+        return kept if 0 < kept - now < CLOCK_GRAIN_MS else now
+
     def close(self) -> None:
         """End the use of it: a statement that it keeps would keep its connection open."""
         self._cursor.close()
@@ -68,7 +77,7 @@ class Tx(Reader):
             if kept - now < CLOCK_GRAIN_MS:
                 now = kept
             else:
-                self._step_back(now)
+                self._step_back(now, kept)
         elif now - kept >= CLOCK_GRAIN_MS:
             self._cursor.execute(statements.SET_CLOCK, (now,))
         self.now = now
@@ -82,10 +91,13 @@ class Tx(Reader):
         self._set_periods(self.now, self.now)
         self.period_end = self.value(statements.READ_PERIOD_END)
 
-    def _step_back(self, now: int) -> None:
+    def _step_back(self, now: int, kept: int) -> None:
         # Bounds first: the trigger on the clock works out openings from them.
         self._set_periods(now, None)
         self._cursor.execute(statements.SET_CLOCK, (now,))
+        told = {"at": now, "kind": "clock_set_back", "key": None, "queue": None, "job": None}
+        text = f"by at least {(kept - now) / 1000:,.1f} s"
+        self._cursor.execute(statements.ADD_EVENT, told | {"text": text, "by": ""})
         self.period_end = self.value(statements.READ_PERIOD_END)
 
     def _set_periods(self, now: int, over_by: int | None) -> None:

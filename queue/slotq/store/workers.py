@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slotq.model import Order
-from slotq.store import statements
+from slotq.store import events, statements
 from slotq.store.transaction import Tx
 
 # A worker not seen for this many of its leases is gone; the leases it had lapsed long before.
@@ -42,6 +42,9 @@ def register(tx: Tx, worker: Registration, worker_id: int | None = None) -> int:
             "tasks": json.dumps(sorted(worker.tasks)),
         },
     )
+    queues = "every queue" if worker.queues is None else ", ".join(worker.queues)
+    text = f"worker {added}, {worker.slots} slots, {queues}"
+    events.note(tx, "worker_started", text=text, by=f"{worker.host}:{worker.pid}")
     return added
 
 
@@ -54,18 +57,24 @@ def see(tx: Tx, worker_id: int, worker: Registration) -> None:
 
 def drop_gone(tx: Tx) -> None:
     """Drop workers that have not been seen for long."""
-    tx.run(statements.DROP_GONE_WORKERS, {"leases": GONE_LEASES, "now": tx.now})
+    gone = tx.rows(statements.DROP_GONE_WORKERS, {"leases": GONE_LEASES, "now": tx.now})
+    for worker_id, pid, host in gone:
+        text = f"worker {worker_id} was not seen for {GONE_LEASES} of its leases"
+        events.note(tx, "worker_dead", text=text, by=f"{host}:{pid}")
 
 
 def bury(tx: Tx, worker_id: int) -> None:
     """Remove a worker that is known to be dead: what it ran is due to be taken back at once."""
     tx.run(statements.LAPSE_LEASES, {"now": tx.now, "id": worker_id})
-    drop(tx, worker_id)
+    for pid, host in tx.rows(statements.DROP_WORKER, (worker_id,)):
+        text = f"worker {worker_id} was killed"
+        events.note(tx, "worker_dead", text=text, by=f"{host}:{pid}")
 
 
 def drop(tx: Tx, worker_id: int) -> None:
     """Remove a worker that leaves."""
-    tx.run(statements.DROP_WORKER, (worker_id,))
+    for pid, host in tx.rows(statements.DROP_WORKER, (worker_id,)):
+        events.note(tx, "worker_stopped", text=f"worker {worker_id}", by=f"{host}:{pid}")
 
 
 def has_work(tx: Tx, queues: Sequence[str] | None) -> bool:

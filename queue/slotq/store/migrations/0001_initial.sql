@@ -41,7 +41,7 @@ CREATE TABLE slotq_queues (
 -- started_at: the instant of its last start.
 -- opens_at: when its full windows have room again, NULL while none is full. queued: waiting holds.
 CREATE TABLE slotq_keys (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   key TEXT NOT NULL UNIQUE,
   running INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
   cap INTEGER NOT NULL DEFAULT 2147483647,
@@ -53,6 +53,7 @@ CREATE TABLE slotq_keys (
   paused INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1))
 ) STRICT;
 CREATE INDEX slotq_keys_opens ON slotq_keys (opens_at) WHERE opens_at IS NOT NULL;
+CREATE INDEX slotq_keys_queued ON slotq_keys (id) WHERE queued > 0;
 INSERT INTO slotq_keys (id, key) VALUES (0, '');
 
 -- One row. The claim orders that workers of this file have asked for: an index for an order that
@@ -155,6 +156,8 @@ CREATE UNIQUE INDEX slotq_jobs_dedupe ON slotq_jobs (dedupe)
   WHERE dedupe IS NOT NULL AND finished_at IS NULL;
 
 -- until: end of its TTL while held; while waiting, when it counts as gone unless it calls again.
+-- cap: its own max_running. job_id: the job whose body took it. process: the lock file that tells
+-- whether its process lives; ticket: which of its holds. bell: the pipe that wakes it while it waits.
 CREATE TABLE slotq_holds (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   key_id INTEGER NOT NULL CHECK (key_id <> 0),
@@ -163,8 +166,13 @@ CREATE TABLE slotq_holds (
   since INTEGER NOT NULL,
   until INTEGER NOT NULL,
   ttl_ms INTEGER NOT NULL CHECK (ttl_ms > 0),
+  cap INTEGER NOT NULL DEFAULT 2147483647 CHECK (cap > 0),
+  job_id INTEGER,
   holder TEXT NOT NULL DEFAULT '',
-  label TEXT NOT NULL DEFAULT ''
+  label TEXT NOT NULL DEFAULT '',
+  process TEXT NOT NULL DEFAULT '',
+  ticket INTEGER NOT NULL DEFAULT 0,
+  bell TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX slotq_holds_until ON slotq_holds (until);
 CREATE INDEX slotq_holds_key ON slotq_holds (key_id, state, id);
@@ -222,6 +230,36 @@ CREATE TABLE slotq_starts (
   seq INTEGER NOT NULL,
   at INTEGER NOT NULL,
   PRIMARY KEY (key_id, seq)
+) STRICT, WITHOUT ROWID;
+
+-- What people and workers did that somebody may ask about later: the newest 10,000.
+CREATE TABLE slotq_events (
+  id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT,
+  queue TEXT,
+  job_id INTEGER,
+  text TEXT NOT NULL DEFAULT '',
+  by TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE TRIGGER slotq_event_new AFTER INSERT ON slotq_events WHEN NEW.id % 100 = 0 BEGIN
+  DELETE FROM slotq_events WHERE id <= NEW.id - 10000;
+END;
+
+-- What is counted for charts, in buckets of time: see history.py. ref: the queue or the key, whose
+-- number is not given again. waiting: as somebody last saw it; NULL if nobody looked. waits: how many
+-- starts had waited how long, as "bin:count,...".
+CREATE TABLE slotq_history (
+  kind TEXT NOT NULL CHECK (kind IN ('queue', 'key')),
+  at INTEGER NOT NULL,
+  ref INTEGER NOT NULL,
+  starts INTEGER NOT NULL,
+  finishes INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  waiting INTEGER,
+  waits TEXT NOT NULL,
+  PRIMARY KEY (kind, at, ref)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE slotq_workers (

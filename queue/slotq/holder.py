@@ -1,0 +1,104 @@
+"""This process as the file knows it that takes holds: its name, and the lock that dies with it."""
+
+import contextlib
+import functools
+import getpass
+import os
+import secrets
+import socket
+from dataclasses import replace
+from typing import Final
+
+from slotq.alive import Alive, graves
+from slotq.errors import StoreError
+from slotq.store import holds
+from slotq.store.connection import Database
+from slotq.store.holds import Request
+from slotq.store.transaction import Tx
+
+PREFIX: Final = "hold-"
+# Ends that are kept before those that are over are dropped: some 100 KB.
+MOST_ENDS: Final = 1_000
+
+
+class Holder:
+    """The holds of one process in one file; shared by its threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._alive: Alive | None = None
+        self._pid = 0
+        # The end of each of its holds, by ticket: one that nobody gave back ends by itself.
+        self._ends: dict[int, int] = {}
+        self._most_ends = MOST_ENDS
+        self.process = ""
+
+    def enter(self, tx: Tx) -> None:
+        """Make the lock, and end the holds of processes that are dead; before the first hold.
+
+        Raises:
+            StoreError: The lock cannot be made.
+        """
+        if self._pid == os.getpid():
+            return
+        for grave in graves(self._database.directory, but=()):
+            is_holder = grave.name.startswith(PREFIX)
+            if is_holder:
+                holds.bury(tx, grave.name)
+            # If this transaction is undone they end by their TTL.
+            grave.close(remove=is_holder)
+        # A forked child keeps what it has inherited open: what it does for a hold of its parent's
+        # counts for as long as it lives. Its own holds go by a lock of its own.
+        process = f"{PREFIX}{secrets.token_hex(8)}"
+        try:
+            self._alive = Alive(self._database.directory, process)
+        except OSError as error:
+            reason = f"the lock that tells that a hold lives cannot be made ({error.strerror})"
+            raise StoreError(path=self._database.path, reason=reason) from error
+        self.process, self._pid = process, os.getpid()
+        self._ends = {}
+
+    def note(self, ticket: int, until: int) -> None:
+        """Note that a hold ends at an instant, in milliseconds, unless it is noted anew."""
+        self._ends[ticket] = until
+        if len(self._ends) > self._most_ends:
+            self._drop_ended()
+            self._most_ends = max(MOST_ENDS, 2 * len(self._ends))
+
+    def forget(self, ticket: int) -> None:
+        """Note that a hold has ended."""
+        self._ends.pop(ticket, None)
+
+    def sign(self, request: Request, bell: str | None) -> Request:
+        """Return a request with the name of this process, and of the pipe that wakes it."""
+        return replace(request, process=self.process, bell=bell)
+
+    def fileno(self) -> int:
+        """Return the lock's file, for a program that is to keep it locked; it must be inherited."""
+        assert self._alive is not None, "who holds has entered"
+        return self._alive.fileno()
+
+    def close(self) -> None:
+        """Let go of the lock, unless a hold needs it."""
+        self._drop_ended()
+        if self._alive is not None and self._pid == os.getpid() and not self._ends:
+            self._alive.close(remove=True)
+            self._alive, self._pid = None, 0
+
+    def _drop_ended(self) -> None:
+        now = self._database.clock.now_ms()
+        self._ends = {ticket: until for ticket, until in list(self._ends.items()) if until > now}
+
+
+def name() -> str:
+    """Return who this process is, in words: user@host:pid."""
+    return f"{_place()}:{os.getpid()}"
+
+
+@functools.cache
+def _place() -> str:
+    user = str(os.getuid())
+    with contextlib.suppress(ImportError, KeyError, OSError):  # an id without a name
+        user = getpass.getuser()
+    # Both may hold bytes that are no text.
+    return f"{user}@{socket.gethostname()}".encode("utf-8", "backslashreplace").decode("utf-8")
