@@ -21,6 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         q.enqueue("app.export", key="tenant:acme", queue="slow")
         q.enqueue("app.import", key="tenant:apex")
         q.cancel(q.enqueue("app.import", key="two words").id)
+        q.hold("held key").acquire()
         q.enqueue("app.import", key="bad\nkey\x1b[31m")
     (made / "text.db").write_text("no database\n" * 100, encoding="utf-8")
     return made
@@ -69,7 +70,7 @@ def ask(folder: Path, env: dict[str, str]) -> list[str]:
         ("qworker jobs list --st", ["--state"]),
         ("qworker jobs list --state f", ["failed"]),
         ("qworker keys list --sort ru", ["running"]),
-        ("qworker jobs list --key ", ["tenant:acme", "tenant:apex", "'two words'"]),
+        ("qworker jobs list --key ", ["'held key'", "tenant:acme", "tenant:apex", "'two words'"]),
         ("qworker jobs list --key tenant:a", ["acme", "apex"]),
         ("qworker jobs list --key=tenant:ac", ["acme"]),
         ("qworker keys show tenant:", ["acme", "apex"]),
@@ -83,6 +84,15 @@ def ask(folder: Path, env: dict[str, str]) -> list[str]:
         ("qworker limits clear ", ["'tenant:*'", "'vendor x'"]),
         ("qworker limits set k --name d", ["daily"]),
         ("qworker limits set --queue s", ["slow"]),
+        ("qworker hold tenant:a", ["acme", "apex"]),
+        ("qworker hold --max-running 1 tenant:ac", ["acme"]),
+        ("qworker holds list --key he", ["'held key'"]),
+        ("qworker holds release ", ["1"]),
+        ("qworker keys pause tenant:", ["acme", "apex"]),
+        ("qworker keys resume tenant:ac", ["acme"]),
+        ("qworker queues pause s", ["slow"]),
+        ("qworker queues resume d", ["default"]),
+        ("qworker events --kind pa", ["paused"]),
     ],
 )
 def test_bash_is_offered_what_there_is(folder: Path, typed: str, offered: list[str]) -> None:

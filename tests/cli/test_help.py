@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import slotq
-from slotq_app.cli import durations, filters
+from slotq_app.cli import durations, event_commands, filters
 from support.commands import QWORKER, environment
 
 FILTERS = "--state --key --queue --task"
@@ -28,10 +28,22 @@ COMMANDS = {
     "limits list": "--json",
     "limits set": "--queue --max-running --max-starts --window --timezone --name --json",
     "limits clear": "--queue --name",
+    "limits diff": "--app-dir --json",
+    "limits apply": "--app-dir --dry-run",
+    "limits export": "",
+    "limits import": "--dry-run",
     "keys list": "--sort --limit --json",
     "keys show": "--json",
+    "keys pause": "",
+    "keys resume": "",
     "queues list": "--json",
+    "queues pause": "",
+    "queues resume": "",
+    "hold": "--ttl --wait --slots --max-running --label --keep-going",
+    "holds list": "--key --limit --after --json",
+    "holds release": "",
     "workers list": "--json",
+    "events": "--limit --after --kind --json",
     "stats": "--json",
     "prune": "--older-than",
     "demo": "--workers --slots --order --fair --round-robin --fifo --jobs --keep",
@@ -39,9 +51,11 @@ COMMANDS = {
 ARGUMENTS = {
     "run": "APP", "enqueue": "TASK", "jobs show": "ID", "jobs why": "ID", "jobs wait": "ID",
     "jobs retry": "ID", "jobs cancel": "ID", "jobs delete": "ID", "limits set": "KEY",
-    "limits clear": "KEY", "keys show": "KEY",
+    "limits clear": "KEY", "limits diff": "APP", "limits apply": "APP", "limits import": "FILE",
+    "keys show": "KEY", "keys pause": "KEY", "keys resume": "KEY", "queues pause": "QUEUE",
+    "queues resume": "QUEUE", "hold": "KEY COMMAND", "holds release": "ID",
 }  # fmt: skip
-GROUPS = ("jobs", "limits", "keys", "queues", "workers")
+GROUPS = ("jobs", "limits", "keys", "queues", "holds", "workers")
 EVERYWHERE = {"--db", "--help"}
 
 
@@ -102,6 +116,7 @@ def test_a_command_that_takes_several_numbers_shows_it() -> None:
 
 def test_choices_are_those_of_the_engine() -> None:
     assert get_args(filters.State) == get_args(get_type_hints(slotq.Job)["state"])
+    assert get_args(event_commands.EventKind) == get_args(get_type_hints(slotq.Event)["kind"])
     assert get_args(durations.Period) == get_args(
         get_args(get_type_hints(slotq.Limit)["window"])[1]
     )

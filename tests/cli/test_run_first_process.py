@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Generator
@@ -13,15 +12,7 @@ import pytest
 import slotq
 from support.commands import DEADLINE_S, QWORKER, environment, until
 from support.fleet import began, children_of, heeds, state_of, write_app
-
-UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-
-
-def can_unshare() -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
-
+from support.namespaces import UNSHARE, can_unshare
 
 pytestmark = pytest.mark.skipif(
     not can_unshare(), reason="no PID namespace can be made here: that takes Linux and root"

@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("start")
     with slotq.Queue(made / "jobs.db") as q:
         q.enqueue("app.export", key="tenant:acme")
+    (made / "limits.toml").write_text("[[limit]]\nkey = 'k'\nmax_running = 3\n", encoding="utf-8")
     return made
 
 
@@ -48,8 +49,10 @@ def loaded_by(folder: Path, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "jobs --help", "jobs lst", "jobs list --state faild", "enqueue a.b --arg x"]
-)
+    "words",
+    ["--help", "jobs --help", "jobs lst", "jobs list --state faild", "enqueue a.b --arg x",
+     "hold --help", "hold k true", "hold k --ttl 0 -- true"],
+)  # fmt: skip
 def test_help_and_usage_errors_do_not_load_the_engine(folder: Path, words: str) -> None:
     found = loaded_by(folder, *words.split())
     assert found & (HEAVY | {"slotq", "rich"}) == set()
@@ -58,12 +61,14 @@ def test_help_and_usage_errors_do_not_load_the_engine(folder: Path, words: str) 
 @pytest.mark.parametrize(
     "words",
     ["jobs list", "jobs list --json", "jobs show 1", "keys list", "limits list", "stats",
-     "jobs retry 1", "enqueue a.b", "limits set k --max-running 3"],
+     "jobs retry 1", "enqueue a.b", "limits set k --max-running 3", "keys pause k", "events",
+     "limits import limits.toml", "limits export", "holds list", "hold k --max-running 3 -- true"],
 )  # fmt: skip
 def test_a_command_loads_nothing_heavy(folder: Path, words: str) -> None:
     found = loaded_by(folder, *words.split())
     assert "slotq" in found
     assert found & HEAVY == set()
+    assert ("tomlkit" in found) == (words == "limits export")
 
 
 def test_the_start_loads_nothing_before_signals_are_set() -> None:

@@ -12,9 +12,9 @@ READING = [
     "jobs list", "jobs show 1", "jobs why 1", "jobs wait 1", "jobs tail", "jobs retry 1",
     "jobs cancel 1", "jobs delete 1", "jobs retry --all --yes", "jobs cancel --all --yes",
     "jobs delete --all --yes", "limits list", "limits clear k", "keys list", "keys show k",
-    "queues list", "workers list", "stats", "prune",
+    "queues list", "holds list", "holds release 1", "workers list", "stats", "prune",
 ]  # fmt: skip
-CREATING = ["enqueue a.b", "limits set k --max-running 1"]
+CREATING = ["enqueue a.b", "limits set k --max-running 1", "hold k --max-running 1 -- true"]
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(range(256)) * 4
 
 
@@ -62,12 +62,12 @@ def test_a_command_that_adds_makes_a_file_but_takes_no_other(tmp_path: Path, com
     wrong_files(tmp_path)
     before = listing(tmp_path)
     for place in ("picture.png", "text.db", "inner", "no/jobs.db"):
-        done = qworker(*command.split(), "--db", place, cwd=tmp_path)
+        done = qworker("--db", place, *command.split(), cwd=tmp_path)
         (line,) = done.err.splitlines()
         assert (done.code, done.out) == (1, ""), (place, done)
         assert line.startswith(f"qworker: {tmp_path / place}: ")
         assert listing(tmp_path) == before, place
-    assert qworker(*command.split(), "--db", "new.db", cwd=tmp_path).code == 0
+    assert qworker("--db", "new.db", *command.split(), cwd=tmp_path).code == 0
     assert (tmp_path / "new.db").stat().st_size > 0
 
 

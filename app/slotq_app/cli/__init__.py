@@ -10,16 +10,20 @@ from typer.core import TyperGroup
 
 from slotq_app.cli import (
     enqueue_commands,
+    event_commands,
     exits,
     file_commands,
+    hold_commands,
     job_actions,
     job_commands,
     key_commands,
     limit_commands,
+    limit_files,
+    pause_commands,
     run_commands,
     shells,
 )
-from slotq_app.cli.commands import OnceCommand, RootGroup
+from slotq_app.cli.commands import HoldCommand, OnceCommand, RootGroup
 from slotq_app.cli.options import Database
 from slotq_app.cli.output import OutputClosed
 
@@ -43,9 +47,10 @@ def _group(name: str, help_text: str, cls: type[TyperGroup] = TyperGroup) -> typ
 
 app = _group("qworker", "Run and watch the jobs of a slotq queue file.", RootGroup)
 jobs = _group("jobs", "List, show, wait for, retry, cancel and delete jobs.")
-limits = _group("limits", "List, set and clear limits of keys and queues.")
-keys = _group("keys", "List and show keys.")
-queues = _group("queues", "List queues.")
+limits = _group("limits", "List, set and clear limits of keys and queues, or many by a file.")
+keys = _group("keys", "List, show, pause and resume keys.")
+queues = _group("queues", "List, pause and resume queues.")
+holds = _group("holds", "List and release holds.")
 workers = _group("workers", "List workers.")
 
 
@@ -78,6 +83,7 @@ def between(context: typer.Context, db: Database = None) -> None:
 
 app.command("run")(run_commands.run)
 app.command("enqueue", cls=OnceCommand)(enqueue_commands.enqueue)
+app.command("hold", cls=HoldCommand)(hold_commands.hold)
 
 jobs.command("list", cls=OnceCommand)(job_commands.list_jobs)
 jobs.command("show")(job_commands.show)
@@ -91,16 +97,27 @@ jobs.command("delete", cls=OnceCommand)(job_actions.delete)
 limits.command("list")(limit_commands.list_limits)
 limits.command("set", cls=OnceCommand)(limit_commands.set_limit)
 limits.command("clear", cls=OnceCommand)(limit_commands.clear)
+limits.command("diff")(limit_files.diff)
+limits.command("apply")(limit_files.apply)
+limits.command("export")(limit_files.export)
+limits.command("import")(limit_files.import_file)
 
 keys.command("list")(key_commands.list_keys)
 keys.command("show")(key_commands.show_key)
+keys.command("pause")(pause_commands.pause_key)
+keys.command("resume")(pause_commands.resume_key)
 queues.command("list")(key_commands.list_queues)
+queues.command("pause")(pause_commands.pause_queue)
+queues.command("resume")(pause_commands.resume_queue)
+holds.command("list", cls=OnceCommand)(hold_commands.list_holds)
+holds.command("release")(hold_commands.release)
 workers.command("list")(file_commands.list_workers)
 
-for group in (jobs, limits, keys, queues, workers):
+for group in (jobs, limits, keys, queues, holds, workers):
     group.callback()(between)
     app.add_typer(group)
 
+app.command("events")(event_commands.list_events)
 app.command("stats")(file_commands.stats)
 app.command("prune")(file_commands.prune)
 app.command("demo")(run_commands.demo)

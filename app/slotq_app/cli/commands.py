@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # A second one would silently take the place of the first, also where jobs are deleted.
 ONCE: Final = frozenset({"--state", "--key", "--queue", "--task"})
 
+MISSING_DASHES: Final = "-- must stand between KEY with its options and the command to run"
+
 
 class OnceCommand(TyperCommand):
     """A command that refuses a filter given twice."""
@@ -25,6 +27,29 @@ class OnceCommand(TyperCommand):
                 if name in ONCE and order.count(option) > 1:
                     ctx.fail(f"{name} is given twice")
         return super().parse_args(ctx, args)
+
+
+class HoldCommand(TyperCommand):
+    """A command whose line ends with another command, after ``--``."""
+
+    @override
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        own, command = args[:end], args[end + 1 :]
+        if not ctx.resilient_parsing:
+            parsed, _, order = self.make_parser(ctx).parse_args(list(own))
+            is_asked = any(option.name == "help" for option in order)
+            if not is_asked and (parsed.get("command") or "--" not in args):
+                ctx.fail(MISSING_DASHES)
+            if not parsed.get("key") and "--" in command[:2]:
+                # The key may begin with a dash: -- KEY -- COMMAND
+                del args[end + 1 + command.index("--")]
+        return super().parse_args(ctx, args)
+
+    @override
+    def collect_usage_pieces(self, ctx: "Context") -> list[str]:
+        *pieces, last = super().collect_usage_pieces(ctx)
+        return [*pieces, "--", last]
 
 
 class RootGroup(TyperGroup):

@@ -62,6 +62,11 @@ def job_ids(context: typer.Context, incomplete: str) -> list[str]:
     return _offered(context, incomplete, _ids("failed", "running", "waiting", "scheduled"))
 
 
+def hold_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Return numbers of holds."""
+    return _offered(context, incomplete, lambda q: (str(h.id) for h in q.holds(limit=MOST)))
+
+
 def retried_ids(context: typer.Context, incomplete: str) -> list[str]:
     """Return numbers of jobs that can be tried again."""
     return _offered(context, incomplete, _ids("failed", "cancelled"))

@@ -56,6 +56,18 @@ def seconds_or_none(text: str, *, of: str) -> float | None:
         raise typer.BadParameter(f"{error.message}; none is for no limit", param_hint=of) from None
 
 
+def seconds_or_inf(text: str) -> float:
+    """Return the seconds of a span, or infinity for ``inf``.
+
+    Raises:
+        typer.BadParameter: It is neither.
+    """
+    try:
+        return math.inf if text == "inf" else seconds(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{error.message}; inf is for ever") from None
+
+
 def seconds_within(least: str, most: str) -> Callable[[str], float]:
     """Return what parses a span that must lie between two others."""
 

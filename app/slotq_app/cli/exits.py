@@ -12,6 +12,8 @@ USAGE: Final = 2
 """The command was given something that it cannot take."""
 NOT_NOW: Final = 75
 """Refused for now: trying again later may succeed, and nothing was changed."""
+SLOT_LOST: Final = 76
+"""The slots that a command was to have were others' before it ended."""
 
 MOST_CHARACTERS: Final = 500
 
@@ -30,7 +32,7 @@ def code_of(error: Exception) -> int | None:
             return error.exit_code
         case slotq.InvalidValue():
             return USAGE
-        case slotq.QueueBusy() | TimeoutError():
+        case slotq.QueueBusy() | slotq.LimitExceeded() | slotq.HoldExpired() | TimeoutError():
             return NOT_NOW
         case slotq.SlotqError() | CommandFailed() | OSError():
             return FAILED

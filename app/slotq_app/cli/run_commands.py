@@ -17,6 +17,17 @@ DATABASE_HELP: Final = "The queue file."
 LEASE_S: Final = 30.0
 GRACE_S: Final = 25.0
 
+App = Annotated[str, typer.Argument(metavar="APP", help="Where the Queue is: module:attribute.")]
+AppDir = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        help="Where modules are looked for first.",
+        show_default="the current folder",
+    ),
+]
 Fair = Annotated[bool, typer.Option("--fair", help="Short for --order fair.")]
 RoundRobin = Annotated[bool, typer.Option("--round-robin", help="Short for --order round-robin.")]
 Fifo = Annotated[bool, typer.Option("--fifo", help="Short for --order fifo.")]
@@ -32,9 +43,7 @@ Database = Annotated[Path | None, typer.Option("--db", metavar="PATH", help=DATA
 
 def run(
     context: typer.Context,
-    app: Annotated[
-        str, typer.Argument(metavar="APP", help="Where the Queue is: module:attribute.")
-    ],
+    app: App,
     *,
     slots: Slots = 8,
     processes: Annotated[
@@ -111,16 +120,7 @@ def run(
             show_default="info",
         ),
     ] = None,
-    app_dir: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            exists=True,
-            file_okay=False,
-            help="Where modules are looked for first.",
-            show_default="the current folder",
-        ),
-    ] = Path(),
+    app_dir: AppDir = Path(),
     db: Database = None,
 ) -> None:
     """Run a worker: claim the jobs of a queue file and run them.
