@@ -106,7 +106,7 @@ def test_a_key_at_its_limit_stands_in_nobody_s_way(tmp_path: Path) -> None:
 
             def quiet() -> bool:
                 before = version()
-                until(has_passed(0.3))
+                until(has_passed(1.2))  # what was counted for charts is written after a second
                 return version() == before
 
             until(quiet)
@@ -115,7 +115,7 @@ def test_a_key_at_its_limit_stands_in_nobody_s_way(tmp_path: Path) -> None:
             until(has_passed(2))
             took_s = time.monotonic() - began_s
             spent_s = sum(worker.cpu_s() - was for worker, was in zip(workers, used_s, strict=True))
-            assert version() == before
+            assert version() <= before + 1  # a sample for charts, by one of them, every 10 s
             assert spent_s / took_s < 0.1  # the gate itself polls
             assert queue.key("A").running == 1
             (tmp_path / "open").touch()
