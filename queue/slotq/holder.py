@@ -6,19 +6,26 @@ import getpass
 import os
 import secrets
 import socket
+import threading
+import weakref
+from collections import deque
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Final
 
-from slotq.alive import Alive, graves
+from slotq.alive import Alive, Grave, graves
 from slotq.errors import StoreError
 from slotq.store import holds
 from slotq.store.connection import Database
-from slotq.store.holds import Request
+from slotq.store.holds import Place, Request
 from slotq.store.transaction import Tx
+from slotq.wake import sweep
 
 PREFIX: Final = "hold-"
 # Ends that are kept before those that are over are dropped: some 100 KB.
 MOST_ENDS: Final = 1_000
+
+_holders: "weakref.WeakSet[Holder]" = weakref.WeakSet()
 
 
 class Holder:
@@ -31,22 +38,33 @@ class Holder:
         # The end of each of its holds, by ticket: one that nobody gave back ends by itself.
         self._ends: dict[int, int] = {}
         self._most_ends = MOST_ENDS
+        self._graves: list[Grave] = []
+        self._dropped: deque[tuple[Place, Request]] = deque()
+        # Between a lock that is made and a hold that is noted nobody must close it.
+        self._lock = threading.RLock()
         self.process = ""
+        _holders.add(self)
 
-    def enter(self, tx: Tx) -> None:
-        """Make the lock, and end the holds of processes that are dead; before the first hold.
+    @contextlib.contextmanager
+    def entered(self, tx: Tx) -> Generator[None]:
+        """Be known in the file for the length of the block, and for as long as a hold is noted.
 
         Raises:
             StoreError: The lock cannot be made.
         """
-        if self._pid == os.getpid():
-            return
-        for grave in graves(self._database.directory, but=()):
-            is_holder = grave.name.startswith(PREFIX)
-            if is_holder:
-                holds.bury(tx, grave.name)
-            # If this transaction is undone they end by their TTL.
-            grave.close(remove=is_holder)
+        with self._lock:
+            if self._pid != os.getpid():
+                self._enter(tx)
+            yield
+
+    def _enter(self, tx: Tx) -> None:
+        self._graves = [
+            grave
+            for grave in graves(self._database.directory, but=())
+            if grave.name.startswith(PREFIX) or grave.close(remove=False)
+        ]
+        for grave in self._graves:
+            holds.bury(tx, grave.name)
         # A forked child keeps what it has inherited open: what it does for a hold of its parent's
         # counts for as long as it lives. Its own holds go by a lock of its own.
         process = f"{PREFIX}{secrets.token_hex(8)}"
@@ -57,6 +75,31 @@ class Holder:
             raise StoreError(path=self._database.path, reason=reason) from error
         self.process, self._pid = process, os.getpid()
         self._ends = {}
+
+    def clear_graves(self, *, buried: bool) -> None:
+        """Let go of the dead that were found; remove what stands for them if they are buried."""
+        if self._graves:
+            found, self._graves = self._graves, []
+            for grave in found:
+                grave.close(remove=buried)
+            sweep(self._database.directory)
+
+    def drop(self, pid: int, place: Place, request: Request) -> None:
+        """Note a hold that nobody can give back any more; from anywhere, also amid a transaction."""
+        if pid == os.getpid():
+            self._dropped.append((place, request))
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether there are holds that nobody can give back any more."""
+        return bool(self._dropped)
+
+    def give_back(self, tx: Tx) -> None:
+        """Give back what was dropped; if the transaction is undone it ends by its TTL."""
+        while self._dropped:
+            place, request = self._dropped.popleft()
+            holds.release(tx, place, request)
+            self.forget(request.ticket)
 
     def note(self, ticket: int, until: int) -> None:
         """Note that a hold ends at an instant, in milliseconds, unless it is noted anew."""
@@ -80,10 +123,15 @@ class Holder:
 
     def close(self) -> None:
         """Let go of the lock, unless a hold needs it."""
-        self._drop_ended()
-        if self._alive is not None and self._pid == os.getpid() and not self._ends:
-            self._alive.close(remove=True)
-            self._alive, self._pid = None, 0
+        with self._lock:
+            self._drop_ended()
+            if self._alive is not None and self._pid == os.getpid() and not self._ends:
+                self._alive.close(remove=True)
+                self._alive, self._pid = None, 0
+
+    def renew(self) -> None:
+        """Begin anew in a forked child: another thread of the parent may be in the middle of it."""
+        self._lock = threading.RLock()
 
     def _drop_ended(self) -> None:
         now = self._database.clock.now_ms()
@@ -102,3 +150,11 @@ def _place() -> str:
         user = getpass.getuser()
     # Both may hold bytes that are no text.
     return f"{user}@{socket.gethostname()}".encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _renew_all() -> None:
+    for holder in list(_holders):
+        holder.renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)

@@ -1,11 +1,8 @@
 """One hold: slots that a program takes for itself, for as long as a block lasts."""
 
-import contextlib
-import copy
 import functools
 import logging
 import os
-import threading
 import traceback
 import typing
 from collections.abc import Callable
@@ -42,8 +39,14 @@ class Source(Protocol):
     database: Database
     holder: Holder
 
-    def change_hold(self, work: Callable[[Tx], T], connection: object, *, key_id: int | None) -> T:
+    def change_hold(self, work: Callable[[Tx], T], connection: object, *, key_id: int) -> T:
         """Do the work in one transaction, and wake who may have room now."""
+        ...
+
+    def take_hold(
+        self, work: Callable[[Tx], Place | LimitExceeded], connection: object, *, was_in_line: bool
+    ) -> Place | LimitExceeded:
+        """Do what takes slots in one transaction."""
         ...
 
     async def hop_to_end(self, call: Callable[[], T], connection: object = None) -> T:
@@ -57,6 +60,9 @@ class Hold:
     It serves one program at a time: two threads that each want a slot make a hold each. In a forked
     child the block's end gives nothing back, and nothing else can be done: the slots are the parent's.
     """
+
+    # Here too, for a hold whose __init__ was interrupted.
+    _is_block = False
 
     def __init__(
         self,
@@ -224,25 +230,24 @@ class Hold:
 
         def step(tx: Tx) -> Place | LimitExceeded:
             place, holder = self._place, self._queue.holder
-            holder.enter(tx)
             wait.look(tx)
-            self._request = holder.sign(self._request, wait.bell)
-            try:
-                if place is None:
-                    self._place = holds.take(tx, self._request)
-                else:
-                    self._place = holds.call_again(tx, place, self._request)
-            except LimitExceeded as refused:
-                # Not raised in here: that would undo what else is kept of this instant. A clock
-                # that was set back would be found anew by each call, and the wait begin anew.
-                return refused
-            holder.note(self._request.ticket, tx.now + self._request.ttl_ms)
+            with holder.entered(tx):
+                self._request = holder.sign(self._request, wait.bell)
+                try:
+                    if place is None:
+                        self._place = holds.take(tx, self._request)
+                    else:
+                        self._place = holds.call_again(tx, place, self._request)
+                except LimitExceeded as refused:
+                    # Not raised in here: that would undo what else is kept of this instant. A clock
+                    # that was set back would be found anew by each call, and the wait begin anew.
+                    return refused
+                holder.note(self._request.ticket, tx.now + self._request.ttl_ms)
             return self._place
 
         self._pid = os.getpid()
-        key_id = None if had_place is None else had_place.key_id
         try:
-            place = self._queue.change_hold(step, self._connection, key_id=key_id)
+            place = self._queue.take_hold(step, self._connection, was_in_line=had_place is not None)
         except QueueBusy:
             if wait.bell is None:
                 raise
@@ -287,10 +292,9 @@ class Hold:
 
     def __del__(self) -> None:
         # An interrupt may come before the first line of __exit__, and then nothing of it is run.
-        # This is anywhere, also amid another transaction of this thread.
-        if self._is_block and self._place is not None and self._pid == os.getpid():
-            with contextlib.suppress(RuntimeError):  # the process ends, and its lock with it
-                threading.Thread(target=Hold._give_up, args=(copy.copy(self),)).start()
+        # This is anywhere, also amid another transaction of this thread, or as the process ends.
+        if self._is_block and self._place is not None:
+            self._queue.holder.drop(self._pid, self._place, self._request)
 
     def _end(self, place: Place) -> bool:
         """Give back what it has, or leave the line; return False if it had ended before."""

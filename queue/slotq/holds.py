@@ -1,6 +1,7 @@
 """The verbs of holds."""
 
 import itertools
+import logging
 import math
 import typing
 from collections.abc import Callable
@@ -13,11 +14,11 @@ from slotq import arguments, checks, holder
 from slotq.access import Access, twin
 from slotq.clock import Clock
 from slotq.current import run_here
-from slotq.errors import HoldExpired, InvalidValue
+from slotq.errors import HoldExpired, InvalidValue, LimitExceeded, SlotqError
 from slotq.holding import LONGEST_TTL_MS, Hold
 from slotq.model import HoldInfo
 from slotq.store import holds
-from slotq.store.holds import Request
+from slotq.store.holds import Place, Request
 from slotq.store.rows import UNLIMITED
 from slotq.store.transaction import Tx
 
@@ -25,6 +26,8 @@ if typing.TYPE_CHECKING:
     import os
 
     from slotq.store.callers import Connection
+
+logger = logging.getLogger("slotq.hold")
 
 T = TypeVar("T")
 
@@ -127,6 +130,8 @@ class Holds(Access):
     def release_hold(self, hold_id: int, *, updated_by: str | None = None) -> None:
         """End anybody's hold: its slots are free now; its holder finds out when it comes to it.
 
+        One that waits only loses its place: it joins the line again, as the last.
+
         Args:
             hold_id: Its number.
             updated_by: Who does, for others to see; None for user@process.
@@ -147,27 +152,57 @@ class Holds(Access):
     aholds = twin(holds)
     arelease_hold = twin(release_hold)
 
-    def change_hold(self, work: Callable[[Tx], T], connection: object, *, key_id: int | None) -> T:
-        """Do the work in one transaction, and wake who may have room now; a ``Hold`` uses this.
+    def change_hold(self, work: Callable[[Tx], T], connection: object, *, key_id: int) -> T:
+        """Do what makes room in one transaction, and wake who may have it; a ``Hold`` uses this.
 
         Args:
             work: What is done.
             connection: A caller's, to do it in its transaction; None for one of the queue's own.
-            key_id: The key whose first in line is to look in any case; None for a first call, which
-                makes no room for anybody.
+            key_id: The key whose first in line is to look in any case.
         """
         if connection is not None:
             return self._write(work, connection)
         with self.database.write() as tx:
+            self.holder.give_back(tx)
             done = work(tx)
             bells = holds.bells(tx, key_id)
-        if key_id is not None:
-            self.ringer.ring()
+        self.ringer.ring()
         self.ringer.ring_waiting(bells)
         return done
 
+    def take_hold(
+        self, work: Callable[[Tx], Place | LimitExceeded], connection: object, *, was_in_line: bool
+    ) -> Place | LimitExceeded:
+        """Do what takes slots in one transaction; a ``Hold`` uses this.
+
+        Nobody is woken but who is first in line once another was served: a call that makes no room
+        must not ring, or those who wait would ring each other for ever.
+        """
+        bells: list[str] = []
+        is_done = False
+        try:
+            if connection is not None:
+                return self._write(work, connection)
+            with self.database.write() as tx:
+                self.holder.give_back(tx)
+                place = work(tx)
+                if was_in_line and isinstance(place, Place) and place.is_held:
+                    bells = holds.next_bells(tx, place.key_id)
+            is_done = True
+        finally:
+            # In a caller's transaction nobody knows yet whether the dead are buried.
+            self.holder.clear_graves(buried=is_done)
+        self.ringer.ring_waiting(bells)
+        return place
+
     @override
     def _release(self) -> None:
+        if self.holder.has_dropped:
+            try:
+                with self.database.write() as tx:
+                    self.holder.give_back(tx)
+            except SlotqError as error:
+                logger.warning("holds that nobody gave back end by themselves: %s", error)
         self.holder.close()
         super()._release()
 

@@ -162,7 +162,7 @@ class Overview(Access):
         return self._read(reads.workers)
 
     def events(
-        self, *, limit: int = 100, after: int = 0, kind: EventKind | None = None
+        self, *, limit: int = 100, after: int | None = None, kind: EventKind | None = None
     ) -> list[Event]:
         """Return what happened to the file, the newest last: edits, pauses, lost leases and more.
 
@@ -171,11 +171,12 @@ class Overview(Access):
 
         Args:
             limit: Most events to return, 1 to 1,000,000.
-            after: Only those after the event with this id, from there on; 0 for the newest ones.
+            after: Only those after the event with this id, from there on; 0 for the oldest that
+                are kept, None for the newest.
             kind: Only events of this kind; see ``Event``.
         """
         most = checks.integer("limit", limit, 1, arguments.MOST)
-        start = checks.integer("after", after, 0, arguments.LARGEST_ID)
+        start = None if after is None else checks.integer("after", after, 0, arguments.LARGEST_ID)
         if kind is not None:
             checks.choice("kind", kind, EVENT_KINDS)
         return self._read(

@@ -47,17 +47,21 @@ class Bell:
         self.name = f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
         self._path = directory / self.name
         hidden = directory / f"{HIDDEN}{self.name}"
-        os.mkfifo(hidden, 0o666)
+        self._fd = -1
         try:
+            os.mkfifo(hidden, 0o666)
             # For writing too: the pipe never ends, and the worker rings its own bell through it.
             self._fd = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             # Seen by others only now, when it has a reader: who finds none does not come back.
             hidden.rename(self._path)
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLIN)
         except BaseException:
-            hidden.unlink(missing_ok=True)
+            for path in (hidden, self._path):
+                path.unlink(missing_ok=True)
+            if self._fd >= 0:
+                os.close(self._fd)
             raise
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
         self._lock = threading.Lock()
         self._is_open = True
 

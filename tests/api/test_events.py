@@ -162,6 +162,7 @@ def test_a_page_ends_with_the_newest(queue: Queue) -> None:
     assert [event.id for event in queue.events(limit=2)] == [249, 250]
     assert [event.id for event in queue.events(after=248)] == [249, 250]
     assert [event.id for event in queue.events(after=3, limit=2)] == [4, 5]
+    assert [event.id for event in queue.events(after=0, limit=2)] == [1, 2]
     assert queue.events(after=250) == []
     assert [event.id for event in queue.events(kind="paused", limit=2)] == [248, 250]
     assert [event.id for event in queue.events(kind="paused", after=3, limit=2)] == [4, 6]

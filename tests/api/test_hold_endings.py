@@ -5,6 +5,8 @@ import contextlib
 import gc
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from pathlib import Path
@@ -282,7 +284,33 @@ def test_an_interrupt_before_the_first_line_of_the_exit_leaves_the_slot_free(que
     hold.acquire()
     del hold
     queue.hold("k", label="block").__enter__()
-    until(lambda: labels(queue) == ["acquired"])
+    gc.collect()
+    with queue.hold("another"):  # the next that this queue does with holds gives it back
+        assert labels(queue) == ["acquired", ""]
+
+
+def test_a_hold_that_was_dropped_is_given_back_as_the_queue_closes(queue: Queue) -> None:
+    queue.hold("k").__enter__()
+    gc.collect()
+    queue.close()
+    assert queue.holds() == []
+    assert list(queue.database.directory.glob("alive-hold-*")) == []
+
+
+LEFT = """
+import contextlib, sys, slotq
+stack = contextlib.ExitStack()
+stack.enter_context(slotq.Queue(sys.argv[1]).hold("k"))
+print("left")
+"""
+
+
+def test_a_program_that_ends_with_holds_ends(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, str(tmp_path / "jobs.db")],
+        check=True, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("left\n", "")
 
 
 def test_a_late_leave_frees_nobody_else_s(queue: Queue, clock: ManualClock) -> None:

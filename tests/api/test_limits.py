@@ -59,7 +59,7 @@ def test_none_removes_a_part(queue: Queue) -> None:
     ],
 )
 def test_a_new_limit_needs_a_whole_part(queue: Queue, change: dict[str, object]) -> None:
-    with pytest.raises(InvalidValue, match=r"come together|use clear_limit"):
+    with pytest.raises(InvalidValue, match=r"come together|clear it"):
         wrongly(queue.set_limit)("k", **change)
     assert queue.limits() == []
 
@@ -77,7 +77,7 @@ def test_an_edit_that_leaves_nothing_or_half_a_part_is_refused(
     queue: Queue, change: dict[str, object]
 ) -> None:
     before = queue.set_limit("k", max_running=3, max_starts=5, window=60)
-    with pytest.raises(InvalidValue, match=r"come together|use clear_limit"):
+    with pytest.raises(InvalidValue, match=r"come together|clear it"):
         wrongly(queue.set_limit)("k", **change)
     assert queue.limits() == [before]
 

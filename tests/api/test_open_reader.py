@@ -394,7 +394,7 @@ def test_who_may_not_write_may_look_while_the_file_is_in_use(tmp_path: Path) -> 
             queue.enqueue("t")
             before = tree(folder).keys()
             told = run_script(STRANGER, tmp_path, SLOTQ_DB=str(queue.path))
-            assert told.split() == ["True", "1"]
+            assert told.split()[:2] == ["True", "1"]  # where it may write, coverage says more
             assert tree(folder).keys() == before
     finally:
         shutil.rmtree(folder)

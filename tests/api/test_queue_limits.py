@@ -80,8 +80,8 @@ def test_a_star_in_the_name_of_a_queue_is_no_pattern(queue: Queue) -> None:
     [
         ({"key": "k", "queue": "q", "max_running": 1}, "key or queue must be given, and not both"),
         ({"max_running": 1}, "key or queue must be given, and not both"),
-        ({"queue": "q"}, "use clear_limit"),
-        ({"queue": "q", "max_running": None}, "use clear_limit"),
+        ({"queue": "q"}, "clear it"),
+        ({"queue": "q", "max_running": None}, "clear it"),
         ({"queue": "q", "max_starts": 5}, "max_starts is for keys"),
         ({"queue": "q", "max_running": 1, "window": 60}, "window is for keys"),
         ({"queue": "q", "max_running": 1, "timezone": "UTC"}, "timezone is for keys"),

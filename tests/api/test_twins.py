@@ -26,6 +26,7 @@ WITHOUT = {
         "await_for",
         "hold",
         "change_hold",
+        "take_hold",
         "holder",
         "declared_limits",
     },
@@ -166,7 +167,7 @@ async def test_twins_raise_what_their_verbs_raise(queue: Queue) -> None:
         await queue.acancel(5)
     with pytest.raises(JobNotFound):
         await queue.ajob(5)
-    with pytest.raises(InvalidValue, match="use clear_limit"):
+    with pytest.raises(InvalidValue, match="clear it"):
         await queue.aset_limit("k")
 
 

@@ -1,7 +1,9 @@
 """A process with a hold dies: its slot is free soon, and not before the last that has it is gone."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq import LimitExceeded, Queue
+from slotq import InvalidValue, LimitExceeded, Queue
 from support import history, ledger
 from support.fleet import is_gone
 from support.probe_tasks import command
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.slow
 # What is promised with a worker alive.
 NOTICED_S = 1.0
 TTL_S = 2.0
+WAIT = ["-c", "import sys, slotq; slotq.Queue(sys.argv[1]).hold('k', wait=60).acquire()"]
 # Who waits counts for so long after its last call; the rest is for a busy machine.
 GONE_S = 5.0 + 0.5
 
@@ -95,6 +98,34 @@ def test_without_a_worker_it_is_free_when_its_ttl_ends(tmp_path: Path) -> None:
             assert now.id == mine.id
             assert info.expires_at is not None
             assert 0 <= (now.acquired_at - info.expires_at).total_seconds() < 0.1
+
+
+def test_a_first_hold_that_is_undone_leaves_the_dead_to_a_worker(tmp_path: Path) -> None:
+    with one_slot(tmp_path) as queue, holder(queue, "keep") as held:
+        held.kill()
+        with Queue(queue.path) as other, pytest.raises(InvalidValue):
+            other.hold("k", slots=9).acquire()
+        with worker(queue), queue.hold("k", wait=20):
+            pass
+
+
+def test_who_waits_alone_sleeps(tmp_path: Path) -> None:
+    """It calls again every 1.6 s, and rings nobody, not even itself."""
+    with (
+        one_slot(tmp_path) as queue,
+        queue.hold("k"),
+        contextlib.closing(sqlite3.connect(queue.path)) as connection,
+        Process([*WAIT, str(queue.path)], tmp_path / "waiter") as waiter,
+    ):
+
+        def version() -> int:
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+        until(lambda: len(queue.holds()) == 2)
+        before = version()
+        until(has_passed(4))
+        assert 1 <= version() - before <= 3
+        waiter.kill()
 
 
 def test_who_comes_first_after_its_death_needs_neither_worker_nor_ttl(tmp_path: Path) -> None:

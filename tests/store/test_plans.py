@@ -29,6 +29,7 @@ COLD = {
     "LIMITS_FOR",
     "LIST_HOLDS",
     "LIST_JOBS_RUNNING",
+    "LIST_LAST_EVENTS",
     "LIST_KEYS",
     "LIST_LIMITS",
     "LIST_QUEUES",

@@ -29,8 +29,14 @@ def list_events(
     *,
     limit: Most = 100,
     after: Annotated[
-        int, typer.Option("--after", metavar="ID", min=0, help="Only later events than this one.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--after",
+            metavar="ID",
+            min=0,
+            help="Only later events than this one; 0 for the oldest.",
+        ),
+    ] = None,
     kind: Annotated[
         EventKind | None,
         typer.Option(metavar="KIND", help=f"Only events of one kind: {', '.join(KINDS)}."),

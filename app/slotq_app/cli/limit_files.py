@@ -47,8 +47,10 @@ def diff(
         found = [each for each in q.limit_differences() if each.kind != "unmarked"]
     if as_json:
         output.write_json_list(found)
-    else:
+    elif found:
         output.write_table(COLUMNS, map(_row, found))
+    else:
+        output.warn("no differences")
 
 
 def apply(

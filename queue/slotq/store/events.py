@@ -40,17 +40,18 @@ def note_lost(tx: Tx, job_id: int) -> None:
 
 
 def list_events(
-    reader: Reader, *, limit: int, after: int = 0, kind: EventKind | None = None
+    reader: Reader, *, limit: int, after: int | None = None, kind: EventKind | None = None
 ) -> list[Event]:
     """Return events, the oldest first.
 
     Args:
         reader: Of the file.
         limit: Most events.
-        after: Only those with a greater number, from there on; 0 for the newest ones.
+        after: Only those with a greater number, from there on; None for the newest ones.
         kind: Only those of this kind; None for any.
     """
-    wanted = {"after": after, "kind": kind, "limit": limit}
-    if after:
-        return [event_of(row) for row in reader.rows(queries.LIST_EVENTS, wanted)]
+    wanted = {"kind": kind, "limit": limit}
+    if after is not None:
+        rows = reader.rows(queries.LIST_EVENTS, {**wanted, "after": after})
+        return [event_of(row) for row in rows]
     return [event_of(row) for row in reversed(reader.rows(queries.LIST_LAST_EVENTS, wanted))]

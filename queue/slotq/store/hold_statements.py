@@ -110,6 +110,10 @@ WHERE k.queued > 0 AND k.id > 0
   AND (k.id = ?1 OR h.slots > k.cap OR (NOT k.paused AND k.opens_at IS NULL
        AND k.running + h.slots <= k.cap AND k.running + h.slots <= h.cap))
 """
+# The pipe of the first in line of one key.
+FIRST_BELL: Final = """
+SELECT bell FROM slotq_holds WHERE key_id = ? AND state = 'waiting' ORDER BY id LIMIT 1
+"""
 LIST_HOLDS: Final = """
 SELECT h.id, k.key, h.slots, h.state, h.since, h.until, h.holder, h.label, h.job_id
 FROM slotq_holds h JOIN slotq_keys k ON k.id = h.key_id

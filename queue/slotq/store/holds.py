@@ -174,6 +174,11 @@ def bells(tx: Tx, key_id: int | None = None) -> list[str]:
     return [name for (name,) in tx.rows(statements.BELLS, (key_id,)) if name]
 
 
+def next_bells(tx: Tx, key_id: int) -> list[str]:
+    """Return the pipe of whoever waits first for a key, now that another was served."""
+    return [name for (name,) in tx.rows(statements.FIRST_BELL, (key_id,)) if name]
+
+
 def list_holds(
     reader: Reader, *, key: str | None, now: int, after: int, limit: int
 ) -> list[HoldInfo]:

@@ -221,7 +221,7 @@ def merge(was: Parts, change: Change) -> Parts:
     if max_running is None and max_starts is None:
         raise InvalidValue(
             name="limit",
-            problem="needs max_running, or max_starts with window; to remove it, use clear_limit",
+            problem="needs max_running, or max_starts with window; to remove it, clear it",
         )
     return max_running, max_starts, _in_zone(window, was[2], change.zone)
 

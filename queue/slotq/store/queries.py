@@ -78,7 +78,7 @@ WHERE id > :after AND (:kind IS NULL OR kind = :kind) ORDER BY id LIMIT :limit
 """
 LIST_LAST_EVENTS: Final = """
 SELECT id, at, kind, key, queue, job_id, text, by FROM slotq_events
-WHERE id > :after AND (:kind IS NULL OR kind = :kind) ORDER BY id DESC LIMIT :limit
+WHERE :kind IS NULL OR kind = :kind ORDER BY id DESC LIMIT :limit
 """
 
 KEY_COUNTS: Final = """

@@ -243,7 +243,7 @@ CREATE TABLE slotq_events (
   text TEXT NOT NULL DEFAULT '',
   by TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE TRIGGER slotq_event_new AFTER INSERT ON slotq_events WHEN NEW.id % 100 = 0 BEGIN
+CREATE TRIGGER slotq_event_new AFTER INSERT ON slotq_events BEGIN
   DELETE FROM slotq_events WHERE id <= NEW.id - 10000;
 END;
 
