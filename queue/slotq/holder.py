@@ -15,8 +15,9 @@ from typing import Final
 
 from slotq.alive import Alive, Grave, graves
 from slotq.errors import StoreError
-from slotq.store import holds
+from slotq.store import history, holds
 from slotq.store.connection import Database
+from slotq.store.history import Cell
 from slotq.store.holds import Place, Request
 from slotq.store.transaction import Tx
 from slotq.wake import sweep
@@ -24,6 +25,8 @@ from slotq.wake import sweep
 PREFIX: Final = "hold-"
 # Ends that are kept before those that are over are dropped: some 100 KB.
 MOST_ENDS: Final = 1_000
+# How long starts stay in memory before they are written for charts: each time costs a page or two.
+COUNT_EVERY_MS: Final = 1_000
 
 _holders: "weakref.WeakSet[Holder]" = weakref.WeakSet()
 
@@ -38,6 +41,8 @@ class Holder:
         # The end of each of its holds, by ticket: one that nobody gave back ends by itself.
         self._ends: dict[int, int] = {}
         self._most_ends = MOST_ENDS
+        self._starts: dict[history.Place, Cell] = {}
+        self._counted_ms = 0
         self._graves: list[Grave] = []
         self._dropped: deque[tuple[Place, Request]] = deque()
         # Between a lock that is made and a hold that is noted nobody must close it.
@@ -90,9 +95,9 @@ class Holder:
             self._dropped.append((place, request))
 
     @property
-    def has_dropped(self) -> bool:
-        """Whether there are holds that nobody can give back any more."""
-        return bool(self._dropped)
+    def has_news(self) -> bool:
+        """Whether there is something to write before the queue is closed."""
+        return bool(self._dropped or self._starts)
 
     def give_back(self, tx: Tx) -> None:
         """Give back what was dropped; if the transaction is undone it ends by its TTL."""
@@ -107,6 +112,20 @@ class Holder:
         if len(self._ends) > self._most_ends:
             self._drop_ended()
             self._most_ends = max(MOST_ENDS, 2 * len(self._ends))
+
+    def count(self, key_id: int, slots: int, now: int) -> None:
+        """Count starts for charts; in memory first."""
+        if not self._starts:
+            self._counted_ms = now
+        cell = self._starts.setdefault(history.place("key", now, key_id), Cell())
+        cell.starts += slots
+
+    def write_counts(self, tx: Tx, *, is_last: bool = False) -> None:
+        """Write what was counted, about once a second; if it is undone, a chart misses it."""
+        if self._starts and (is_last or not 0 <= tx.now - self._counted_ms < COUNT_EVERY_MS):
+            starts, self._starts = self._starts, {}
+            history.add(tx, starts)
+            history.sweep(tx)
 
     def forget(self, ticket: int) -> None:
         """Note that a hold has ended."""

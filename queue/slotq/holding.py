@@ -243,6 +243,8 @@ class Hold:
                     # that was set back would be found anew by each call, and the wait begin anew.
                     return refused
                 holder.note(self._request.ticket, tx.now + self._request.ttl_ms)
+            if self._place.is_held:
+                holder.count(self._place.key_id, self._request.slots, tx.now)
             return self._place
 
         self._pid = os.getpid()

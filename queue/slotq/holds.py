@@ -186,6 +186,7 @@ class Holds(Access):
             with self.database.write() as tx:
                 self.holder.give_back(tx)
                 place = work(tx)
+                self.holder.write_counts(tx)
                 if was_in_line and isinstance(place, Place) and place.is_held:
                     bells = holds.next_bells(tx, place.key_id)
             is_done = True
@@ -197,12 +198,13 @@ class Holds(Access):
 
     @override
     def _release(self) -> None:
-        if self.holder.has_dropped:
+        if self.holder.has_news:
             try:
                 with self.database.write() as tx:
                     self.holder.give_back(tx)
+                    self.holder.write_counts(tx, is_last=True)
             except SlotqError as error:
-                logger.warning("holds that nobody gave back end by themselves: %s", error)
+                logger.warning("closing: holds that were dropped end by themselves: %s", error)
         self.holder.close()
         super()._release()
 

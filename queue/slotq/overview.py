@@ -189,7 +189,8 @@ class Overview(Access):
         """Return what happened in the last hours, in spans of time; the oldest first.
 
         Workers count it in memory and write it about once a second, with what they write anyway:
-        a worker that is killed takes up to a second of it along. A span in which nothing happened
+        a worker that is killed takes up to a second of it along. Starts count the slots of holds, too,
+        which are written with the next hold of their queue or as it is closed. A span in which nothing happened
         and nobody looked is left out. Queues have spans of 10 s, kept for two hours, at most 1,000
         queues in each; keys have spans of 60 s, kept for an hour, at most 10,000 keys in each.
         What is beyond is left out.

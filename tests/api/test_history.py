@@ -10,6 +10,7 @@ from slotq import HistoryBucket, InvalidValue, Queue
 from slotq.store import history
 from slotq.store.history import GRAINS, Cell, Kind, Place
 from slotq.testing import ManualClock
+from support.served import start
 from support.wrongly import wrongly
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,6 +88,28 @@ def test_since_begins_with_the_span_in_which_it_lies(queue: Queue, clock: Manual
         assert [each.starts for each in found] == [3, 4, 5]
         assert len(queue.history(queue=name, since=START - timedelta(days=99))) == 6
         assert queue.history(queue=name, since=START + timedelta(days=99)) == []
+
+
+def test_what_was_lost_has_failed(queue: Queue, clock: ManualClock) -> None:
+    ids = [queue.enqueue("t", key="k", max_attempts=most).id for most in (1, 2)]
+    cancelled = queue.enqueue("t", key="k").id
+    start(queue, *ids, cancelled, lease_ms=1_000)
+    queue.cancel(cancelled)
+    clock.advance(1_000)
+    queue.key("k")
+    assert [span.failures for span in queue.history(queue="default")] == [2]
+    assert [span.failures for span in queue.history(key="k")] == [2]
+
+
+def test_holds_are_starts_of_their_key(queue: Queue, clock: ManualClock) -> None:
+    queue.hold("k", slots=2).acquire().release()
+    assert queue.history(key="k") == []  # in memory still
+    clock.advance(1_000)
+    queue.hold("k").acquire()
+    assert [span.starts for span in queue.history(key="k")] == [3]
+    queue.hold("other").acquire()
+    queue.close()
+    assert [span.starts for span in queue.history(key="other")] == [1]
 
 
 @pytest.mark.parametrize(("kind", "ref"), [("queue", "one"), ("key", 1)])

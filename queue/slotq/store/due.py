@@ -4,7 +4,8 @@ import random
 from typing import Final
 
 from slotq.backoff import delay_ms
-from slotq.store import events, hold_statements, leases, statements
+from slotq.store import events, history, hold_statements, leases, statements
+from slotq.store.history import Cell, Place
 from slotq.store.transaction import CLOCK_GRAIN_MS, Reader, Row, Tx
 
 # Of each kind, in one transaction: some 8 ms at worst, then others get their turn.
@@ -72,8 +73,16 @@ def reap(tx: Tx, batch: int = BATCH) -> int:
 
 
 def _take_back(tx: Tx, lapsed: list[Row]) -> int:
-    for job_id, token, attempt, max_attempts in lapsed:
+    lost: dict[Place, Cell] = {}
+    for job_id, token, attempt, max_attempts, queue_id, key_id in lapsed:
         again_ms = delay_ms(attempt, jitter=random.random()) if attempt < max_attempts else None
-        leases.end(tx, (job_id, token), leases.Failure(WORKER_LOST, None, again_ms))
+        how = leases.Failure(WORKER_LOST, None, again_ms)
+        state = leases.end(tx, (job_id, token), how)
         events.note_lost(tx, job_id)
+        if state != "cancelled":
+            lost.setdefault(history.place("queue", tx.now, queue_id), Cell()).failures += 1
+            if key_id:
+                lost.setdefault(history.place("key", tx.now, key_id), Cell()).failures += 1
+    if lost:
+        history.add(tx, lost)
     return len(lapsed)

@@ -44,7 +44,7 @@ SWEEP_BATCH: Final = 2_000
 
 
 class Place(NamedTuple):
-    """One bucket: of a queue by its name, or of a key by its number."""
+    """One bucket: of a queue by its name or number, or of a key by its number."""
 
     kind: Kind
     at: int
@@ -70,6 +70,11 @@ class Cell:
 def bucket(kind: Kind, now: int) -> int:
     """Return when the bucket of an instant began."""
     return now - now % GRAINS[kind].width_ms
+
+
+def place(kind: Kind, now: int, ref: int) -> Place:
+    """Return the bucket of an instant, of a queue or key by its number."""
+    return Place(kind, bucket(kind, now), ref)
 
 
 def bin_of(wait_ms: int) -> int:

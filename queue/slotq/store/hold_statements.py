@@ -51,7 +51,7 @@ LAPSE_HOLDS: Final = "UPDATE slotq_holds SET until = ?2 WHERE process = ?1 AND u
 
 # What is due of one key, where more is due in the file than one transaction handles.
 LAPSED_LEASES_OF_KEY: Final = """
-SELECT id, token, attempt, max_attempts FROM slotq_jobs INDEXED BY slotq_jobs_lease
+SELECT id, token, attempt, max_attempts, queue_id, key_id FROM slotq_jobs INDEXED BY slotq_jobs_lease
 WHERE lease_until <= :now AND key_id = :key ORDER BY lease_until, id
 """
 DROP_HOLDS_OF_KEY: Final = """

@@ -79,7 +79,7 @@ SELECT (SELECT min(run_at) FROM slotq_jobs WHERE state = 'scheduled'),
         WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'waiting'))
 """
 LAPSED_LEASES: Final = """
-SELECT id, token, attempt, max_attempts FROM slotq_jobs
+SELECT id, token, attempt, max_attempts, queue_id, key_id FROM slotq_jobs
 WHERE lease_until <= ? ORDER BY lease_until, id LIMIT ?
 """
 EXPIRE_JOBS: Final = """
