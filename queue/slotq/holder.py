@@ -9,7 +9,6 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Generator
 from dataclasses import replace
 from typing import Final
 
@@ -32,7 +31,11 @@ _holders: "weakref.WeakSet[Holder]" = weakref.WeakSet()
 
 
 class Holder:
-    """The holds of one process in one file; shared by its threads."""
+    """The holds of one process in one file; shared by its threads.
+
+    Attributes:
+        lock: Held between entering and noting a hold: nobody must let go of the lock file there.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,24 +48,18 @@ class Holder:
         self._counted_ms = 0
         self._graves: list[Grave] = []
         self._dropped: deque[tuple[Place, Request]] = deque()
-        # Between a lock that is made and a hold that is noted nobody must close it.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.process = ""
         _holders.add(self)
 
-    @contextlib.contextmanager
-    def entered(self, tx: Tx) -> Generator[None]:
-        """Be known in the file for the length of the block, and for as long as a hold is noted.
+    def enter(self, tx: Tx) -> None:
+        """Be known in the file, with ``lock`` held until a hold is noted.
 
         Raises:
-            StoreError: The lock cannot be made.
+            StoreError: The lock file cannot be made.
         """
-        with self._lock:
-            if self._pid != os.getpid():
-                self._enter(tx)
-            yield
-
-    def _enter(self, tx: Tx) -> None:
+        if self._pid == os.getpid():
+            return
         self._graves = [
             grave
             for grave in graves(self._database.directory, but=())
@@ -142,7 +139,7 @@ class Holder:
 
     def close(self) -> None:
         """Let go of the lock, unless a hold needs it."""
-        with self._lock:
+        with self.lock:
             self._drop_ended()
             if self._alive is not None and self._pid == os.getpid() and not self._ends:
                 self._alive.close(remove=True)
@@ -150,7 +147,7 @@ class Holder:
 
     def renew(self) -> None:
         """Begin anew in a forked child: another thread of the parent may be in the middle of it."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def _drop_ended(self) -> None:
         now = self._database.clock.now_ms()

@@ -231,7 +231,8 @@ class Hold:
         def step(tx: Tx) -> Place | LimitExceeded:
             place, holder = self._place, self._queue.holder
             wait.look(tx)
-            with holder.entered(tx):
+            with holder.lock:
+                holder.enter(tx)
                 self._request = holder.sign(self._request, wait.bell)
                 try:
                     if place is None:
