@@ -60,13 +60,12 @@ class Holder:
         """
         if self._pid == os.getpid():
             return
-        self._graves = [
-            grave
-            for grave in graves(self._database.directory, but=())
-            if grave.name.startswith(PREFIX) or grave.close(remove=False)
-        ]
-        for grave in self._graves:
-            holds.bury(tx, grave.name)
+        for grave in graves(self._database.directory, but=()):
+            if grave.name.startswith(PREFIX):
+                self._graves.append(grave)
+                holds.bury(tx, grave.name)
+            else:
+                grave.close(remove=False)  # a worker's: what ran in it is for others to take back
         # A forked child keeps what it has inherited open: what it does for a hold of its parent's
         # counts for as long as it lives. Its own holds go by a lock of its own.
         process = f"{PREFIX}{secrets.token_hex(8)}"
@@ -146,8 +145,10 @@ class Holder:
                 self._alive, self._pid = None, 0
 
     def renew(self) -> None:
-        """Begin anew in a forked child: another thread of the parent may be in the middle of it."""
-        self.lock = threading.RLock()
+        """Begin anew in a forked child: what the parent has noted is the parent's to write."""
+        self.lock = threading.RLock()  # another thread of the parent may have it
+        self._starts = {}
+        self._dropped.clear()
 
     def _drop_ended(self) -> None:
         now = self._database.clock.now_ms()

@@ -246,6 +246,7 @@ class Hold:
                 holder.note(self._request.ticket, tx.now + self._request.ttl_ms)
             if self._place.is_held:
                 holder.count(self._place.key_id, self._request.slots, tx.now)
+            holder.write_counts(tx)
             return self._place
 
         self._pid = os.getpid()

@@ -186,7 +186,6 @@ class Holds(Access):
             with self.database.write() as tx:
                 self.holder.give_back(tx)
                 place = work(tx)
-                self.holder.write_counts(tx)
                 if was_in_line and isinstance(place, Place) and place.is_held:
                     bells = holds.next_bells(tx, place.key_id)
             is_done = True

@@ -1,6 +1,9 @@
 """History for charts: what is asked for, what is kept, and for how long."""
 
+import contextlib
+import os
 import random
+import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -110,6 +113,33 @@ def test_holds_are_starts_of_their_key(queue: Queue, clock: ManualClock) -> None
     queue.hold("other").acquire()
     queue.close()
     assert [span.starts for span in queue.history(key="other")] == [1]
+
+
+def test_a_forked_child_does_not_write_what_its_parent_counted(
+    queue: Queue, clock: ManualClock
+) -> None:
+    queue.hold("k").acquire().release()
+    pid = os.fork()
+    if pid == 0:
+        clock.advance(1_000)
+        queue.hold("mine").acquire()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    queue.close()
+    assert [span.starts for span in queue.history(key="k")] == [1]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_holds_in_a_caller_s_transaction_are_counted_there(
+    queue: Queue, clock: ManualClock, commit: bool
+) -> None:
+    with contextlib.closing(sqlite3.connect(queue.path, isolation_level=None)) as connection:
+        for _ in range(2):
+            connection.execute("BEGIN IMMEDIATE")
+            queue.hold("k", connection=connection).acquire()
+            connection.execute("COMMIT" if commit else "ROLLBACK")
+            clock.advance(1_000)
+    assert [span.starts for span in queue.history(key="k")] == ([2] if commit else [])
 
 
 @pytest.mark.parametrize(("kind", "ref"), [("queue", "one"), ("key", 1)])
