@@ -372,6 +372,32 @@ def test_a_signal_lets_bodies_end_and_leaves_the_rest(
     queue.close()
 
 
+SIGNALLED = """
+import signal
+import slotq
+q = slotq.Queue("jobs.db")
+
+@q.task(name="body")
+async def body() -> None:
+    print("started", flush=True)
+    signal.raise_signal(signal.SIGTERM)
+
+slotq.Worker(q, slots=1).run()
+"""
+
+
+def test_no_job_starts_once_a_signal_has_come(tmp_path: Path) -> None:
+    """Field case 48: not even before the thread that sees the worker out has heard of it."""
+    (tmp_path / "app.py").write_text(SIGNALLED)
+    with Queue(tmp_path / "jobs.db") as queue:
+        for left in range(19, 9, -1):
+            if left == 19:
+                queue.task(name="body")(note).enqueue_many([()] * 20)
+            with Process([str(tmp_path / "app.py")], tmp_path / "out.txt") as process:
+                assert process.finish().count("started") == 1
+            assert queue.stats().waiting == left
+
+
 def test_a_second_signal_hands_back_and_ends_it_at_once(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(SCRIPT)
     queue = Queue(tmp_path / "jobs.db")
