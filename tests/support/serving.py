@@ -1,6 +1,8 @@
 """Workers that serve for the length of a block, and what to wait for meanwhile."""
 
 import asyncio
+import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -8,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from slotq import Queue, QueueBusy, Worker
-from support.procs import Process, until
+from support.procs import PATIENCE_S, Process, until
 
 
 def has_succeeded(queue: Queue, count: int) -> Callable[[], bool]:
@@ -25,6 +27,28 @@ def has_passed(seconds: float) -> Callable[[], bool]:
     """Return a look at whether so much time has passed from now on."""
     end_s = time.monotonic() + seconds
     return lambda: time.monotonic() > end_s
+
+
+def count_commits(path: Path, seconds: float) -> int:
+    """Return how often a file was written to in so many seconds, as far as looks can tell apart."""
+    over, seen = has_passed(seconds), 0
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+
+        def version() -> int:
+            # It moves by one between two looks, however much was committed.
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+        last = version()
+
+        def is_over() -> bool:
+            nonlocal last, seen
+            now = version()
+            seen += now != last
+            last = now
+            return over()
+
+        until(is_over, patience_s=seconds + PATIENCE_S)
+    return seen
 
 
 @asynccontextmanager
