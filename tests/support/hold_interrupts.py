@@ -134,10 +134,6 @@ def threads(queue: Queue, rounds: int, chance: random.Random) -> Told:
     """Threads, in each of which an exception is raised at a random moment."""
     told, lock = Told(), threading.Lock()
     threading.excepthook = lambda _: None  # it comes as the block has ended already
-    # While an exception is pending for a thread that sleeps, Python 3.11 never gets past the first
-    # line of a function that is traced, for coverage say, in any other.
-    sys.settrace(None)
-    threading.settrace(None)
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     for _ in range(rounds):
         blocks = [threading.Thread(target=block, args=(queue, told, lock)) for _ in range(TASKS)]
@@ -189,6 +185,12 @@ def main() -> None:
     """Play one scene."""
     name, path, rounds, seed = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    if name == threads.__name__:
+        # While an exception is pending for a thread that sleeps, Python 3.11 never gets past the
+        # first line of a function that is traced, for coverage say, in any other. That of the log
+        # is made with the queue.
+        sys.settrace(None)
+        threading.settrace(None)
     queue = Queue(Path(path), lock_timeout=30)
     queue.set_limit(KEY, max_running=MOST)
     told = SCENES[name](queue, int(rounds), random.Random(int(seed)))
